@@ -1,0 +1,45 @@
+GO      ?= go
+PREFIX  ?= /usr/local
+DESTDIR ?=
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+LDFLAGS := -X main.version=$(VERSION)
+STATICCHECK ?= $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.7.0
+
+.PHONY: all build test race lint bench fuzz demo install clean
+
+all: build
+
+build:
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
+
+test: build
+	$(GO) test ./...
+
+race:
+	$(GO) test -race ./...
+
+lint:
+	$(GO) vet ./...
+	$(STATICCHECK) ./...
+	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "gofmt: $$unformatted"; exit 1; }
+
+bench:
+	$(GO) test -run '^$$' -bench . -benchmem ./fdb ./netdev ./bridge ./vxlan
+
+# Every fuzz target for FUZZTIME each.
+FUZZTIME ?= 1m
+fuzz:
+	scripts/fuzz $(FUZZTIME)
+
+demo: build
+	scripts/demo
+
+install: build
+	install -D -m 0755 bin/linkspand $(DESTDIR)$(PREFIX)/bin/linkspand
+	install -D -m 0755 bin/linkspan $(DESTDIR)$(PREFIX)/bin/linkspan
+	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
+	sed 's|/usr/local/bin|$(PREFIX)/bin|' packaging/systemd/linkspand.service >$(DESTDIR)$(PREFIX)/lib/systemd/system/linkspand.service
+	chmod 0644 $(DESTDIR)$(PREFIX)/lib/systemd/system/linkspand.service
+
+clean:
+	rm -rf bin

@@ -1,0 +1,240 @@
+// Package server is the daemon: the listening socket, the sessions and shims
+// that connect to it, and the network namespace that they work on.
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/linkspan/linkspan/compat/kernel"
+	"github.com/linkspan/linkspan/compat/shim"
+	"github.com/linkspan/linkspan/netdev"
+	"github.com/linkspan/linkspan/rtnl"
+)
+
+// Config is what a Daemon is made of.
+type Config struct {
+	// Socket is the path of the listening socket.
+	Socket string
+	// Mode is the socket's permissions, AdminGID the group that may change
+	// things and owns the socket, -1 for none.
+	Mode     os.FileMode
+	AdminGID int
+	Log      *slog.Logger
+}
+
+// Daemon is a running server.
+type Daemon struct {
+	cfg    Config
+	lis    *net.UnixListener
+	kern   *kernel.Kernel
+	netns  *netdev.NS
+	ns     *rtnl.Namespace
+	srv    *rtnl.Server
+	shims  sync.WaitGroup
+	ctx    context.Context
+	cancel context.CancelFunc
+}
+
+// Start opens the socket last, so that it exists once the daemon answers.
+func Start(cfg Config) (*Daemon, error) {
+	d := &Daemon{cfg: cfg}
+	d.ctx, d.cancel = context.WithCancel(context.Background())
+	var err error
+	if d.netns, err = netdev.OwnNS(); err != nil {
+		return nil, err
+	}
+	if d.kern, err = kernel.Open(d.netns); err != nil {
+		return nil, err
+	}
+	clock := netdev.SystemClock()
+	domain := netdev.NewDomain(clock)
+	d.ns, err = rtnl.NewNamespace(rtnl.NamespaceConfig{
+		Kernel: d.kern, IO: kernel.NewIO(d.netns, netdev.NewSockets(domain, d.netns)),
+		Clock: clock, Domain: domain, Log: cfg.Log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	d.srv = rtnl.NewServer(rtnl.Config{AdminGID: cfg.AdminGID, Log: cfg.Log})
+	if d.lis, err = listen(cfg); err != nil {
+		return nil, errors.Join(err, d.ns.Close())
+	}
+	return d, nil
+}
+
+// listen makes the socket, replacing one that a dead daemon left behind.
+func listen(cfg Config) (*net.UnixListener, error) {
+	if err := os.MkdirAll(filepath.Dir(cfg.Socket), 0o755); err != nil {
+		return nil, fmt.Errorf("cannot make the socket's folder: %w", err)
+	}
+	if c, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: cfg.Socket, Net: "unixpacket"}); err == nil {
+		c.Close()
+		return nil, fmt.Errorf("a daemon is already running on %s: stop it, or choose another path with --socket", cfg.Socket)
+	} else if errors.Is(err, unix.ECONNREFUSED) {
+		if err := os.Remove(cfg.Socket); err != nil {
+			return nil, fmt.Errorf("cannot remove the stale socket: %w", err)
+		}
+	}
+	// The socket gets its final mode and owner before it can be found.
+	tmp := fmt.Sprintf("%s.%d", cfg.Socket, os.Getpid())
+	lis, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: tmp, Net: "unixpacket"})
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen on %s: %w", cfg.Socket, err)
+	}
+	lis.SetUnlinkOnClose(false)
+	err = os.Chmod(tmp, cfg.Mode)
+	if err == nil && cfg.AdminGID >= 0 {
+		err = os.Chown(tmp, -1, cfg.AdminGID)
+	}
+	if err == nil {
+		err = os.Rename(tmp, cfg.Socket)
+	}
+	if err != nil {
+		lis.Close()
+		os.Remove(tmp)
+		return nil, fmt.Errorf("cannot set up the socket: %w", err)
+	}
+	return lis, nil
+}
+
+// Serve accepts clients until Close.
+func (d *Daemon) Serve() error {
+	for {
+		c, err := d.lis.AcceptUnix()
+		if err != nil {
+			if d.ctx.Err() != nil {
+				return nil
+			}
+			if errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ECONNABORTED) {
+				d.cfg.Log.Warn("cannot accept a client", "err", err)
+				continue
+			}
+			return fmt.Errorf("accept: %w", err)
+		}
+		go d.client(c)
+	}
+}
+
+// client looks at the first packet of a connection: a shim's hand-off, or the
+// first request of a raw session.
+func (d *Daemon) client(c *net.UnixConn) {
+	stop := context.AfterFunc(d.ctx, func() { c.Close() })
+	buf, oob := make([]byte, 1<<16), make([]byte, 128)
+	n, oobn, _, _, err := c.ReadMsgUnix(buf, oob)
+	if !stop() || err != nil || n == 0 {
+		c.Close()
+		return
+	}
+	h, ok, err := shim.ParseHandoff(buf[:n], oob[:oobn])
+	if ok {
+		d.shim(c, h, err)
+		return
+	}
+	d.raw(c, buf[:n])
+}
+
+// shim answers a launcher and supervises its process tree.
+func (d *Daemon) shim(c *net.UnixConn, h shim.Handoff, err error) {
+	if err == nil && d.ctx.Err() != nil {
+		unix.Close(h.Listener)
+		err = unix.ESHUTDOWN
+	}
+	_, werr := c.Write(handoffReply(err))
+	c.Close()
+	if err != nil || werr != nil {
+		d.cfg.Log.Warn("shim refused", "err", errors.Join(err, werr))
+		if err == nil {
+			unix.Close(h.Listener)
+		}
+		return
+	}
+	d.shims.Add(1)
+	defer d.shims.Done()
+	if err := shim.Supervise(d.ctx, h.Listener, h, d.open, d.cfg.Log); err != nil && d.ctx.Err() == nil {
+		d.cfg.Log.Warn("shim ended", "err", err)
+	}
+}
+
+// handoffReply tells the launcher whether its command may start.
+func handoffReply(err error) []byte {
+	if err == nil {
+		return shim.HandoffReply(0, "")
+	}
+	errno := unix.EINVAL
+	errors.As(err, &errno)
+	return shim.HandoffReply(errno, err.Error())
+}
+
+// open makes the session of a trapped socket call. Processes in other network
+// namespaces talk to the kernel.
+func (d *Daemon) open(conn, _ int, c shim.Caller) (shim.Session, error) {
+	if c.NetNS != d.netns.Inode() {
+		unix.Close(conn)
+		return nil, shim.ErrNotServed
+	}
+	s, err := d.srv.Open(conn, d.ns, rtnl.Caller{PID: c.PID, UID: c.UID, GID: c.GID, Groups: c.Groups, NetAdmin: c.NetAdmin})
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// raw makes a session of a plain connection.
+func (d *Daemon) raw(c *net.UnixConn, first []byte) {
+	caller, fd, err := peer(c)
+	c.Close()
+	if err != nil {
+		d.cfg.Log.Warn("client refused", "err", err)
+		return
+	}
+	s, err := d.srv.Open(fd, d.ns, caller)
+	if err != nil {
+		d.cfg.Log.Warn("client refused", "err", err)
+		return
+	}
+	s.Request(first)
+}
+
+// peer returns who is on the other end, by SO_PEERCRED, and a descriptor of the
+// connection that outlives c.
+func peer(c *net.UnixConn) (caller rtnl.Caller, fd int, err error) {
+	rc, err := c.SyscallConn()
+	if err != nil {
+		return caller, -1, err
+	}
+	var cred *unix.Ucred
+	cerr := rc.Control(func(p uintptr) {
+		if cred, err = unix.GetsockoptUcred(int(p), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
+			fd, err = unix.FcntlInt(p, unix.F_DUPFD_CLOEXEC, 0)
+		}
+	})
+	if err := errors.Join(cerr, err); err != nil {
+		return caller, -1, fmt.Errorf("peer credentials: %w", err)
+	}
+	caller = rtnl.Caller{PID: uint32(cred.Pid), UID: cred.Uid, GID: cred.Gid}
+	caller.NetAdmin = cred.Uid == 0 || cred.Uid == uint32(os.Geteuid())
+	return caller, fd, nil
+}
+
+// Close hangs up on everybody and removes all devices.
+func (d *Daemon) Close() error {
+	d.cancel()
+	err := d.lis.Close()
+	if e := os.Remove(d.cfg.Socket); e != nil && !errors.Is(e, os.ErrNotExist) {
+		err = errors.Join(err, e)
+	}
+	d.shims.Wait()
+	d.srv.Close()
+	err = errors.Join(err, d.ns.Close())
+	d.kern.Release()
+	return errors.Join(err, d.netns.Close())
+}

@@ -1,0 +1,207 @@
+package rtnl
+
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/linkspan/linkspan/netdev"
+	"github.com/linkspan/linkspan/nlattr"
+	"github.com/linkspan/linkspan/uapi"
+)
+
+// delLink handles RTM_DELLINK (rtnl_dellink).
+func (r *request) delLink() (bool, error) {
+	if len(r.body()) < uapi.IfinfomsgLen {
+		return r.pass()
+	}
+	ns := r.ns
+	info := uapi.ParseIfinfomsg(r.body())
+	as, _ := r.attrs(uapi.IfinfomsgLen)
+	if r.flags&uapi.NLMBulk != 0 {
+		return r.pass()
+	}
+	d := ns.devs[int(info.Index)]
+	if info.Index == 0 {
+		if a, ok := as.Get(unix.IFLA_IFNAME); ok {
+			d = ns.named(a.Text())
+		}
+	}
+	if info.Index < 0 || d == nil || !d.emulated() {
+		if group, ok := as.Get(unix.IFLA_GROUP); ok && info.Index == 0 {
+			return r.delGroup(group)
+		}
+		return r.pass()
+	}
+	ns.remove(d)
+	return false, nil
+}
+
+// delGroup deletes the devices of a group: the kernel finds and deletes its own,
+// and our TAPs among them refuse, so they go first.
+func (r *request) delGroup(group nlattr.Attr) (bool, error) {
+	ns, ours := r.ns, 0
+	for _, d := range ns.sorted() {
+		if !d.emulated() || ns.devs[d.ifindex] != d {
+			continue
+		}
+		m := ns.link(d.ifindex, "")
+		if m == nil {
+			continue
+		}
+		v, _ := viewLink(m)
+		if a, ok := v.attrs.Get(unix.IFLA_GROUP); ok && a.U32() == group.U32() {
+			ns.remove(d)
+			ours++
+		}
+	}
+	out, err := r.ask(r.raw, nil)
+	if err != nil {
+		return false, err
+	}
+	if ours > 0 {
+		return false, nil
+	}
+	for _, b := range out {
+		r.s.reply(b)
+	}
+	return true, nil
+}
+
+// named returns our device of that name, nil if it is none of ours.
+func (ns *Namespace) named(name string) *device {
+	for _, d := range ns.devs {
+		if d.state.Name == name {
+			return d
+		}
+	}
+	return nil
+}
+
+func infoFor(ifindex int) uapi.Ifinfomsg { return uapi.Ifinfomsg{Index: int32(ifindex)} }
+
+// start runs an emulated device's thread.
+func (ns *Namespace) start(d *device) {
+	var h netdev.Handler
+	if d.br != nil {
+		h = handlerFunc(d.br.HostInput)
+	} else {
+		h = handlerFunc(d.vx.HostInput)
+	}
+	d.ended = make(chan struct{})
+	name := d.state.Name
+	ns.domain.Start(d.tap.Reader(), h, func(err error) {
+		close(d.ended)
+		ns.portEnded(name)(err)
+	})
+}
+
+// handlerFunc makes a netdev.Handler of a method.
+type handlerFunc func(t *netdev.Thread, frames []netdev.Frame)
+
+// Input implements netdev.Handler.
+func (f handlerFunc) Input(t *netdev.Thread, frames []netdev.Frame) { f(t, frames) }
+
+// tapEgress sends frames up to an emulated device's TAP.
+func tapEgress(o *netdev.Output) netdev.Egress { return netdev.OutputEgress{Output: o} }
+
+// remove deletes a device of ours: an emulated one for good, a real one from its
+// bridge. The kernel's own event of the TAP's end is what the clients see last.
+func (ns *Namespace) remove(d *device) {
+	ns.drain()
+	ns.dissolve(d)
+	if !d.emulated() {
+		ns.forgetUnless(d)
+		return
+	}
+	if d.vx != nil {
+		if l := d.vx.Config().Link; l != 0 {
+			ns.emitForeign(int(l))
+		}
+	}
+	ns.closeTAP(d)
+	ns.drain()
+	ns.forgetDevice(d)
+}
+
+// dissolve undoes what a device is in the emulation, with the events of that: it
+// leaves its bridge, gives up its ports, its forwarding entries go. It may be
+// called again.
+func (ns *Namespace) dissolve(d *device) {
+	if d.dissolved {
+		return
+	}
+	if d.port != nil {
+		ns.release(d)
+	}
+	if !d.emulated() {
+		return
+	}
+	d.dissolved = true
+	switch {
+	case d.br != nil:
+		for _, p := range d.br.Ports() {
+			if q := ns.devs[p.Ifindex()]; q != nil {
+				q.closingMaster = true
+				ns.release(q)
+				q.closingMaster = false
+			}
+		}
+		d.br.Close()
+	case d.vx != nil:
+		d.vx.Close()
+	}
+}
+
+// closeTAP ends the thread and closes the TAP, which deletes it.
+func (ns *Namespace) closeTAP(d *device) {
+	if d.closed {
+		return
+	}
+	d.closed = true
+	if err := d.tap.Reader().Close(); err != nil {
+		ns.logErr("close TAP reader", err)
+	}
+	if d.ended != nil {
+		<-d.ended
+	}
+	if d.host != nil {
+		d.host.Release()
+	}
+	if err := d.tap.Close(); err != nil {
+		ns.logErr("close TAP", err)
+	}
+}
+
+// discard takes back a device whose creation failed, without any link message.
+func (ns *Namespace) discard(d *device) {
+	d.muted = true
+	ns.dissolve(d)
+	ns.closeTAP(d)
+	ns.drain()
+	ns.forgetDevice(d)
+}
+
+// forgetDevice drops the device from the namespace once its last event is out.
+func (ns *Namespace) forgetDevice(d *device) {
+	ns.closeTAPIfOurs(d)
+	if ns.devs[d.ifindex] == d {
+		delete(ns.devs, d.ifindex)
+	}
+}
+
+func (ns *Namespace) closeTAPIfOurs(d *device) {
+	if d.emulated() {
+		ns.closeTAP(d)
+	} else {
+		d.closeIO(ns.logErr)
+	}
+}
+
+// emitForeign announces a device of the kernel's as the kernel does when a tunnel
+// is put on it or taken off.
+func (ns *Namespace) emitForeign(ifindex int) {
+	d := ns.devs[ifindex]
+	if d == nil {
+		d = &device{ifindex: ifindex}
+	}
+	ns.emitLink(d, 0, 0)
+}

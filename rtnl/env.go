@@ -1,0 +1,160 @@
+package rtnl
+
+import (
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/linkspan/linkspan/bridge"
+	"github.com/linkspan/linkspan/nlattr"
+	"github.com/linkspan/linkspan/vxlan"
+)
+
+func (ns *Namespace) bridgeEnv() bridge.Env {
+	return bridge.Env{Clock: ns.clock, Notify: &ns.hub, Domain: ns.domain, Hooks: bridgeHooks{ns}, Lookup: ns.lookup, Log: ns.log}
+}
+
+// lookup tells bridges what a device is to them.
+func (ns *Namespace) lookup(ifindex int) (exists bool, p *bridge.Port, b *bridge.Bridge) {
+	if d := ns.devs[ifindex]; d != nil {
+		return true, d.port, d.br
+	}
+	return ns.link(ifindex, "") != nil, nil, nil
+}
+
+func (ns *Namespace) vxlanEnv() vxlan.Env {
+	return vxlan.Env{
+		Clock: ns.clock, Notify: &ns.hub, Domain: ns.domain, Log: ns.log,
+		Sockets: ns.io, Lower: ns.lower, Hooks: vxlanHooks{ns}, Local: ns.isLocal,
+	}
+}
+
+// devconfDisableIPv6 is DEVCONF_DISABLE_IPV6, the index into IFLA_INET6_CONF
+// (uapi/linux/ipv6.h).
+const (
+	iflaInet6Conf      = 2
+	devconfDisableIPv6 = 26
+)
+
+// lower looks up the link that a tunnel is bound to.
+func (ns *Namespace) lower(ifindex int) (vxlan.Lower, bool) {
+	m := ns.link(ifindex, "")
+	if m == nil {
+		return vxlan.Lower{}, false
+	}
+	v, ok := viewLink(m)
+	if !ok {
+		return vxlan.Lower{}, false
+	}
+	s, _ := v.state()
+	l := vxlan.Lower{MTU: s.MTU}
+	if a, ok := v.attrs.Get(unix.IFLA_AF_SPEC); ok {
+		if in, ok := a.Nest().Get(unix.AF_INET6); ok {
+			if conf, ok := in.Nest().Get(iflaInet6Conf); ok && len(conf.Data) >= 4*devconfDisableIPv6+4 {
+				l.NoIPv6 = ne.Uint32(conf.Data[4*devconfDisableIPv6:]) != 0
+			}
+		}
+	}
+	return l, true
+}
+
+// vxlanHooks implements vxlan.Hooks.
+type vxlanHooks struct{ *Namespace }
+
+// CheckLower implements vxlan.Hooks: a tunnel cannot be put on itself or on what
+// stands on it.
+func (h vxlanHooks) CheckLower(d *vxlan.Device, ifindex int) error {
+	for at := h.devs[ifindex]; at != nil; {
+		if at.vx == d {
+			return nlattr.Errno(unix.EBUSY)
+		}
+		if at.vx == nil {
+			break
+		}
+		at = h.devs[at.vx.Config().Link]
+	}
+	return nil
+}
+
+// SetMTU implements vxlan.Hooks.
+func (h vxlanHooks) SetMTU(v *vxlan.Device, mtu int) {
+	d := h.devs[v.Link().Ifindex]
+	if d == nil {
+		return
+	}
+	h.setQuietly(d.ifindex, nlattr.AppendU32(nil, unix.IFLA_MTU, uint32(min(mtu, tapMaxMTU))))
+	d.state.MTU = mtu
+	d.applyBigMTU(mtu)
+	v.LinkChanged(d.state)
+}
+
+// addresses is the set of the namespace's own addresses, by the interface that
+// has them. It is replaced as a whole, so that the frame path reads it without a
+// lock.
+type addresses map[netip.Addr]int
+
+// isLocal tells whether a datagram to ip would be delivered to this host.
+func (ns *Namespace) isLocal(ip netip.Addr, _ int) bool {
+	if ip.IsLoopback() {
+		return true
+	}
+	set := ns.local.Load()
+	if set == nil {
+		return false
+	}
+	_, ok := (*set)[ip]
+	return ok
+}
+
+// readAddresses asks the kernel for all addresses.
+func (ns *Namespace) readAddresses() error {
+	set := addresses{}
+	b := beginMessage(nil, unix.RTM_GETADDR, unix.NLM_F_REQUEST|unix.NLM_F_DUMP, 1, 0)
+	b = endMessage(append(b, make([]byte, unix.SizeofIfAddrmsg)...), 0)
+	err := roundTrip(ns.ctl, b, func(m *message) {
+		if ip, ifindex, ok := address(m); ok {
+			set[ip] = ifindex
+		}
+	})
+	if err == nil {
+		ns.local.Store(&set)
+	}
+	return err
+}
+
+// addressEvent follows RTM_NEWADDR and RTM_DELADDR.
+func (ns *Namespace) addressEvent(m *message) {
+	ip, ifindex, ok := address(m)
+	if !ok {
+		return
+	}
+	set := addresses{}
+	if old := ns.local.Load(); old != nil {
+		for k, v := range *old {
+			set[k] = v
+		}
+	}
+	if m.typ == unix.RTM_NEWADDR {
+		set[ip] = ifindex
+	} else {
+		delete(set, ip)
+	}
+	ns.local.Store(&set)
+}
+
+// address reads the local address of a RTM_NEWADDR or RTM_DELADDR.
+func address(m *message) (ip netip.Addr, ifindex int, ok bool) {
+	if len(m.body()) < unix.SizeofIfAddrmsg {
+		return ip, 0, false
+	}
+	as, _ := m.attrs(unix.SizeofIfAddrmsg)
+	a, has := as.Get(unix.IFA_LOCAL)
+	if !has {
+		a, has = as.Get(unix.IFA_ADDRESS)
+	}
+	if !has {
+		return ip, 0, false
+	}
+	ip, ok = netip.AddrFromSlice(a.Data)
+	return ip, int(ne.Uint32(m.body()[4:])), ok
+}
