@@ -42,9 +42,11 @@ type Handler interface {
 // Output is a way out of the frame path. It hands every Thread a Writer of its
 // own.
 type Output struct {
-	open func() Writer
-	id   int
-	d    *Domain
+	open     func() Writer
+	release  func() // may be nil
+	id       int
+	d        *Domain
+	released bool // guarded by d.mu
 }
 
 // Thread is one locked OS thread that reads a queue and runs its frames to
@@ -134,9 +136,15 @@ func NewDomain(clock Clock) *Domain {
 
 // NewOutput registers a way out; open makes the Writer of one thread.
 func (d *Domain) NewOutput(open func() Writer) *Output {
+	return d.NewOwningOutput(open, nil)
+}
+
+// NewOwningOutput is NewOutput for an output that owns something: Release calls
+// release, if not nil, once no thread uses the output any more.
+func (d *Domain) NewOwningOutput(open func() Writer, release func()) *Output {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	o := &Output{open: open, d: d}
+	o := &Output{open: open, release: release, d: d}
 	if n := len(d.free); n > 0 {
 		o.id, d.free = d.free[n-1], d.free[:n-1]
 	} else {
@@ -147,12 +155,23 @@ func (d *Domain) NewOutput(open func() Writer) *Output {
 }
 
 // Release forgets the output. The caller has unpublished it; when Release
-// returns no thread uses it any more and its descriptors may be closed.
+// returns no thread uses it any more and its descriptors may be closed. Further
+// calls do nothing. It must not be called from a Handler.
 func (o *Output) Release() {
+	o.d.mu.Lock()
+	again := o.released
+	o.released = true
+	o.d.mu.Unlock()
+	if again {
+		return
+	}
 	o.d.Synchronize()
 	o.d.mu.Lock()
 	o.d.free = append(o.d.free, o.id)
 	o.d.mu.Unlock()
+	if o.release != nil {
+		o.release()
+	}
 }
 
 // NewThread makes a thread without a goroutine, for tests and for frames that

@@ -20,6 +20,8 @@ type Datagram struct {
 	TTL uint8
 	// TOS is the outer TOS or traffic class, ECN bits included.
 	TOS uint8
+	// Label is the outer IPv6 flow label, 20 bits.
+	Label uint32
 	// Hash picks the source port within the socket's range: datagrams of one
 	// hash keep their order.
 	Hash uint32
@@ -27,6 +29,41 @@ type Datagram struct {
 	Stats *Counters
 	// Frames is how many frames the payload carries, for Stats.
 	Frames uint32
+}
+
+// ListenConfig says on which port a tunnel receives.
+type ListenConfig struct {
+	// Port is the UDP port in host byte order.
+	Port uint16
+	// IPv6 takes IPv6 datagrams only, else IPv4 only.
+	IPv6 bool
+	// ZeroCsum6RX takes IPv6 datagrams without a checksum too (RFC 6935).
+	ZeroCsum6RX bool
+}
+
+// SendConfig says how a tunnel sends. Outputs of equal SendConfigs share their
+// sockets.
+type SendConfig struct {
+	IPv6 bool
+	// Low and High are the range [Low,High) of source ports. 0,0 is the
+	// namespace's net.ipv4.ip_local_port_range.
+	Low, High uint16
+	// DF forbids fragmentation: what exceeds the path's MTU is dropped.
+	DF bool
+	// NoCsum sends datagrams without a UDP checksum.
+	NoCsum bool
+}
+
+// GroupReader is the Reader that a tunnel's socket is: it can be in multicast
+// groups, until Close.
+type GroupReader interface {
+	Reader
+	// Join joins group on the interface, 0 for the one that the route to the
+	// group leads to. The error wraps setsockopt's errno: EADDRINUSE if the
+	// socket has joined already.
+	Join(group netip.Addr, ifindex int) error
+	// Leave takes Join back.
+	Leave(group netip.Addr, ifindex int) error
 }
 
 // UDPWriter sends datagrams of one Thread. It is a Writer whose Queue is not

@@ -87,10 +87,10 @@ func (r *request) bridgeSetLink() (bool, error) {
 				return err
 			}
 		}
-		if hasProt && d.port == nil {
+		if d.port == nil && !spec.present {
 			return nlattr.Errno(unix.EINVAL)
 		}
-		if hasProt {
+		if hasProt && d.port != nil {
 			bridgeHooks{r.ns}.PortChanged(d.port, false)
 		}
 		return nil
@@ -101,6 +101,10 @@ func (r *request) bridgeSetLink() (bool, error) {
 // from old clients.
 func setProtinfo(p *bridge.Port, a nlattr.Attr) error {
 	if a.Nested {
+		// br_setlink parses without an extended ack: no text for a bad length.
+		if err := bridge.CheckPortInfo(a.Nest()); err != nil {
+			return nlattr.Errno(nlattr.AsError(err).Errno)
+		}
 		return p.SetInfo(a.Nest())
 	}
 	if len(a.Data) < 1 {

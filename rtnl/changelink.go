@@ -83,6 +83,9 @@ func (l *linkRequest) changeInfo(d *device) (notify bool, err error) {
 		if d.port == nil {
 			return false, nlattr.Errno(unix.EOPNOTSUPP)
 		}
+		if err := bridge.CheckPortInfo(l.slave.Nest()); err != nil {
+			return false, err
+		}
 		if err := d.port.SetInfo(l.slave.Nest()); err != nil {
 			return false, err
 		}
@@ -212,7 +215,7 @@ func (l *linkRequest) apply(d *device, raw []byte, flags bool) error {
 		}
 	}
 	opened := false
-	if d.vx != nil && wantUp && !d.vx.Running() {
+	if d.vx != nil && wantUp {
 		if err := d.vx.Up(); err != nil {
 			return err
 		}

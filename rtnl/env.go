@@ -1,8 +1,6 @@
 package rtnl
 
 import (
-	"net/netip"
-
 	"golang.org/x/sys/unix"
 
 	"github.com/linkspan/linkspan/bridge"
@@ -25,7 +23,7 @@ func (ns *Namespace) lookup(ifindex int) (exists bool, p *bridge.Port, b *bridge
 func (ns *Namespace) vxlanEnv() vxlan.Env {
 	return vxlan.Env{
 		Clock: ns.clock, Notify: &ns.hub, Domain: ns.domain, Log: ns.log,
-		Sockets: ns.io, Lower: ns.lower, Hooks: vxlanHooks{ns}, Local: ns.isLocal,
+		Sockets: ns.io, Lower: ns.lower, Hooks: vxlanHooks{ns}, Nexthops: nexthops{ns},
 	}
 }
 
@@ -86,75 +84,4 @@ func (h vxlanHooks) SetMTU(v *vxlan.Device, mtu int) {
 	d.state.MTU = mtu
 	d.applyBigMTU(mtu)
 	v.LinkChanged(d.state)
-}
-
-// addresses is the set of the namespace's own addresses, by the interface that
-// has them. It is replaced as a whole, so that the frame path reads it without a
-// lock.
-type addresses map[netip.Addr]int
-
-// isLocal tells whether a datagram to ip would be delivered to this host.
-func (ns *Namespace) isLocal(ip netip.Addr, _ int) bool {
-	if ip.IsLoopback() {
-		return true
-	}
-	set := ns.local.Load()
-	if set == nil {
-		return false
-	}
-	_, ok := (*set)[ip]
-	return ok
-}
-
-// readAddresses asks the kernel for all addresses.
-func (ns *Namespace) readAddresses() error {
-	set := addresses{}
-	b := beginMessage(nil, unix.RTM_GETADDR, unix.NLM_F_REQUEST|unix.NLM_F_DUMP, 1, 0)
-	b = endMessage(append(b, make([]byte, unix.SizeofIfAddrmsg)...), 0)
-	err := roundTrip(ns.ctl, b, func(m *message) {
-		if ip, ifindex, ok := address(m); ok {
-			set[ip] = ifindex
-		}
-	})
-	if err == nil {
-		ns.local.Store(&set)
-	}
-	return err
-}
-
-// addressEvent follows RTM_NEWADDR and RTM_DELADDR.
-func (ns *Namespace) addressEvent(m *message) {
-	ip, ifindex, ok := address(m)
-	if !ok {
-		return
-	}
-	set := addresses{}
-	if old := ns.local.Load(); old != nil {
-		for k, v := range *old {
-			set[k] = v
-		}
-	}
-	if m.typ == unix.RTM_NEWADDR {
-		set[ip] = ifindex
-	} else {
-		delete(set, ip)
-	}
-	ns.local.Store(&set)
-}
-
-// address reads the local address of a RTM_NEWADDR or RTM_DELADDR.
-func address(m *message) (ip netip.Addr, ifindex int, ok bool) {
-	if len(m.body()) < unix.SizeofIfAddrmsg {
-		return ip, 0, false
-	}
-	as, _ := m.attrs(unix.SizeofIfAddrmsg)
-	a, has := as.Get(unix.IFA_LOCAL)
-	if !has {
-		a, has = as.Get(unix.IFA_ADDRESS)
-	}
-	if !has {
-		return ip, 0, false
-	}
-	ip, ok = netip.AddrFromSlice(a.Data)
-	return ip, int(ne.Uint32(m.body()[4:])), ok
 }

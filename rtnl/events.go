@@ -90,8 +90,8 @@ func (ns *Namespace) event(group uint32, raw []byte) {
 			ns.lowerGone(ifindex)
 		}
 	}
-	if m.typ == unix.RTM_NEWADDR || m.typ == unix.RTM_DELADDR {
-		ns.addressEvent(&m)
+	if m.typ == unix.RTM_NEWNEXTHOP || m.typ == unix.RTM_DELNEXTHOP {
+		ns.nexthopEvent(&m)
 	}
 	ns.hub.publishRaw(group, m.raw)
 }
@@ -137,11 +137,11 @@ func (ns *Namespace) linkEvent(m *message, d *device) {
 func (ns *Namespace) followVXLAN(d *device, wasUp bool) {
 	d.vx.LinkChanged(d.state)
 	switch {
-	case d.state.Up && !wasUp && !d.vx.Running():
+	case d.state.Up && !wasUp:
 		if err := d.vx.Up(); err != nil {
 			ns.log.Warn("cannot bring the tunnel up", "dev", d.state.Name, "err", err)
 		}
-	case !d.state.Up && wasUp && d.vx.Running():
+	case !d.state.Up && wasUp:
 		d.vx.Down()
 	}
 }

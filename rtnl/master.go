@@ -32,6 +32,7 @@ func (ns *Namespace) setMaster(d *device, master int) error {
 	if master == 0 {
 		return nil
 	}
+	ns.devs[d.ifindex] = d // leaving the old master may have dropped it
 	br := ns.devs[master]
 	if br == nil || br.br == nil {
 		if ns.link(master, "") == nil {
@@ -41,6 +42,7 @@ func (ns *Namespace) setMaster(d *device, master int) error {
 		if br != nil || d.emulated() {
 			return nlattr.Errno(unix.EOPNOTSUPP)
 		}
+		ns.forgetUnless(d)
 		return ns.setKernelMaster(d, master)
 	}
 	return ns.enslave(d, br)

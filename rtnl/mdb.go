@@ -22,8 +22,8 @@ func (r *request) mdbChange() (bool, error) {
 	if d == nil {
 		return r.pass()
 	}
-	as, leftover := r.attrs(portMsgLen)
-	return false, d.br.MDBRequest(r.typ, r.flags, as, leftover)
+	as, _ := r.attrs(portMsgLen)
+	return false, d.br.MDBRequest(r.typ, r.flags, as)
 }
 
 // mdbGet handles a RTM_GETMDB that is not a dump (rtnl_mdb_get).
@@ -32,8 +32,8 @@ func (r *request) mdbGet() (bool, error) {
 	if d == nil {
 		return r.pass()
 	}
-	as, leftover := r.attrs(portMsgLen)
-	body, err := d.br.MDBGet(as, leftover)
+	as, _ := r.attrs(portMsgLen)
+	body, err := d.br.MDBGet(as)
 	if err != nil {
 		return false, err
 	}

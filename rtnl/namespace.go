@@ -4,7 +4,6 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -23,7 +22,6 @@ type Namespace struct {
 	domain *netdev.Domain
 	log    *slog.Logger
 	hub    hub
-	local  atomic.Pointer[addresses]
 
 	mu       sync.Mutex
 	ctl      KernelConn // the daemon's own requests
@@ -61,13 +59,10 @@ func NewNamespace(c NamespaceConfig) (*Namespace, error) {
 		return nil, err
 	}
 	ns.ctl.SetOptions(true, true, true)
-	for _, g := range []uint32{unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR} {
+	for _, g := range []uint32{unix.RTNLGRP_LINK, unix.RTNLGRP_NEXTHOP} {
 		if err := c.Kernel.Join(g); err != nil {
 			return nil, errors.Join(err, ns.ctl.Close())
 		}
-	}
-	if err := ns.readAddresses(); err != nil {
-		return nil, errors.Join(err, ns.ctl.Close())
 	}
 	ns.hub.joined = ns.kern.Join
 	ns.vxlans = vxlan.NewRegistry(ns.vxlanEnv())
@@ -186,6 +181,12 @@ func (r *request) dispatch() (acked bool, err error) {
 				return r.mdbDump()
 			}
 			return r.mdbGet()
+		case unix.RTM_NEWTUNNEL, unix.RTM_DELTUNNEL:
+			return r.tunnelChange()
+		case unix.RTM_GETTUNNEL:
+			if r.dump() {
+				return r.tunnelDump()
+			}
 		}
 	}
 	return r.pass()
@@ -221,6 +222,8 @@ func (r *request) ask(raw []byte, edit func(msg []byte) []byte) ([][]byte, error
 	if err != nil {
 		return nil, err
 	}
+	raw, done := r.borrow(raw)
+	defer done()
 	var out [][]byte
 	pid := r.s.pid.Load()
 	err = k.Do(raw, func(b []byte) {
@@ -258,7 +261,8 @@ func (r *request) ask(raw []byte, edit func(msg []byte) []byte) ([][]byte, error
 // announce ourselves: an error of the kernel's comes back as *nlattr.Error with
 // its text and offset.
 func (r *request) try(raw []byte) error {
-	raw = append([]byte(nil), raw...)
+	raw, done := r.borrow(append([]byte(nil), raw...))
+	defer done()
 	ne.PutUint16(raw[6:], ne.Uint16(raw[6:])|unix.NLM_F_ACK)
 	if !r.s.caller.NetAdmin {
 		return nlattr.Errno(unix.EPERM)

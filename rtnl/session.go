@@ -21,6 +21,9 @@ type Caller struct {
 	Groups   []uint32
 	// NetAdmin tells whether CAP_NET_ADMIN is in the effective set.
 	NetAdmin bool
+	// Open returns a copy of one of the caller's descriptors, for requests that
+	// name a network namespace by a descriptor's number. It may be nil.
+	Open func(fd int) (*os.File, error)
 }
 
 // Session is one client's netlink socket: its port, options, memberships and the

@@ -12,7 +12,7 @@ import (
 // ifConst are link attributes that golang.org/x/sys/unix lacks.
 const (
 	iflaNetnsImmutable = 67
-	iflaEventFeatures  = 3 // IFLA_EVENT_FEATURES
+	iflaEventFeatures  = 2 // IFLA_EVENT_FEATURES
 )
 
 // maxMTU is max_mtu of bridge and VXLAN devices.

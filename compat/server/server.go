@@ -181,11 +181,18 @@ func (d *Daemon) open(conn, _ int, c shim.Caller) (shim.Session, error) {
 		unix.Close(conn)
 		return nil, shim.ErrNotServed
 	}
-	s, err := d.srv.Open(conn, d.ns, rtnl.Caller{PID: c.PID, UID: c.UID, GID: c.GID, Groups: c.Groups, NetAdmin: c.NetAdmin})
+	s, err := d.srv.Open(conn, d.ns, rtnl.Caller{PID: c.PID, UID: c.UID, GID: c.GID, Groups: c.Groups, NetAdmin: c.NetAdmin, Open: openFile(c.PID)})
 	if err != nil {
 		return nil, err
 	}
 	return s, nil
+}
+
+// openFile opens a process's descriptors by their numbers.
+func openFile(pid uint32) func(fd int) (*os.File, error) {
+	return func(fd int) (*os.File, error) {
+		return os.OpenFile(fmt.Sprintf("/proc/%d/fd/%d", pid, fd), os.O_RDONLY, 0)
+	}
 }
 
 // raw makes a session of a plain connection.
@@ -220,7 +227,7 @@ func peer(c *net.UnixConn) (caller rtnl.Caller, fd int, err error) {
 	if err := errors.Join(cerr, err); err != nil {
 		return caller, -1, fmt.Errorf("peer credentials: %w", err)
 	}
-	caller = rtnl.Caller{PID: uint32(cred.Pid), UID: cred.Uid, GID: cred.Gid}
+	caller = rtnl.Caller{PID: uint32(cred.Pid), UID: cred.Uid, GID: cred.Gid, Open: openFile(uint32(cred.Pid))}
 	caller.NetAdmin = cred.Uid == 0 || cred.Uid == uint32(os.Geteuid())
 	return caller, fd, nil
 }
