@@ -22,6 +22,15 @@ var flushPolicy = func() nlattr.Policy {
 	return p
 }()
 
+// anyNDA accepts all attributes that exist.
+var anyNDA = func() nlattr.Policy {
+	p := nlattr.Policy{}
+	for t := uint16(1); t <= uapi.NDANdmFlagsMask; t++ {
+		p[t] = nlattr.Rule{Kind: nlattr.Binary}
+	}
+	return p
+}()
+
 // flushDesc selects rows (struct net_bridge_fdb_flush_desc). Zero fields select
 // all.
 type flushDesc struct {
@@ -83,6 +92,11 @@ func ndmFlags(flags uint8) (f uint32) {
 // row, newest first. Errors are *nlattr.Error with the texts of the kernel: EINVAL,
 // ERANGE, ENODEV.
 func (b *Bridge) FDBFlush(p *Port, ndm uapi.Ndmsg, attrs nlattr.Attrs, leftover int) error {
+	// The core has parsed the message strictly, without a policy, before the bridge
+	// does: an unknown type beats whatever else is wrong.
+	if err := anyNDA.Validate(attrs, leftover, nlattr.Strict); err != nil {
+		return err
+	}
 	if err := flushPolicy.Validate(attrs, leftover, nlattr.Strict); err != nil {
 		return err
 	}

@@ -137,8 +137,10 @@ func (p *Port) setMcastRouter(a nlattr.Attr) error {
 		m.timer.cancel()
 		p.listRouter()
 	case routerTemporary:
-		p.listRouter()
-		m.timer.set(p.b, p.b.mcast.querierInterval, p.routerExpired)
+		if p.state != stateDisabled {
+			p.listRouter()
+			m.timer.set(p.b, p.b.mcast.querierInterval, p.routerExpired)
+		}
 	}
 	return nil
 }

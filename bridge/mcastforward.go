@@ -93,7 +93,7 @@ func (v *view) group(c class, data []byte) *groupView {
 	default:
 		copy(k.dst[:6], data)
 	}
-	if !k.starG() {
+	if k.src != [16]byte{} {
 		if g := m.lookup(k); g != nil {
 			return g
 		}

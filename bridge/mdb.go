@@ -43,8 +43,9 @@ type groupKey struct {
 	dst, src   [16]byte
 }
 
-// starG tells whether the key is (*, G), not (S, G). L2 groups count as the former.
-func (k groupKey) starG() bool { return k.src == [16]byte{} }
+// starG tells whether the key is (*, G). An L2 group is not: much of what holds for
+// an (S, G) holds for it too (br_multicast_is_star_g).
+func (k groupKey) starG() bool { return k.proto != groupL2 && k.src == [16]byte{} }
 
 func (k groupKey) withSrc(src [16]byte) groupKey { k.src = src; return k }
 
@@ -146,6 +147,24 @@ type portGroup struct {
 	srcs      []*groupSrc
 }
 
+// setHost makes the bridge device a member or no member of a (*, G), and with it of
+// the (S, G)s that its sources have (br_multicast_star_g_host_state).
+func (b *Bridge) setHost(g *group, on bool) {
+	g.host = on
+	b.mdb.publishGroup(g, false)
+	if !g.key.starG() {
+		return
+	}
+	for _, pg := range g.ports {
+		for _, s := range pg.srcs {
+			if sg := b.mdb.groups[g.key.withSrc(s.addr)]; sg != nil {
+				sg.host = on
+				b.mdb.publishGroup(sg, false)
+			}
+		}
+	}
+}
+
 // groupSrc is a source of a (*, G) membership, which has an (S, G) of its own.
 type groupSrc struct {
 	addr  [16]byte
@@ -194,17 +213,17 @@ func (b *Bridge) joinPort(g *group, pg *portGroup) {
 // sources go first, then it is reported, and what other memberships owed to it is
 // undone.
 func (b *Bridge) deletePortGroup(pg *portGroup) {
-	for _, s := range slices.Clone(pg.srcs) {
+	for _, s := range slices.Backward(slices.Clone(pg.srcs)) {
 		b.deleteSource(pg, s)
 	}
 	g := pg.g
-	pg.timer.cancel()
 	g.ports = slices.DeleteFunc(g.ports, func(o *portGroup) bool { return o == pg })
 	m := &pg.p.mcast
 	m.members = slices.DeleteFunc(m.members, func(o *portGroup) bool { return o == pg })
 	m.groups--
 	b.mdb.publishGroup(g, false)
-	b.notifyGroup(unix.RTM_DELMDB, g, pg)
+	b.notifyGroup(unix.RTM_DELMDB, g, pg) // with what was left of its timer
+	pg.timer.cancel()
 	if !g.key.starG() {
 		b.dropStarExclude(g)
 	} else {
@@ -237,10 +256,9 @@ func (b *Bridge) collectGroup(g *group) {
 
 // leaveHost ends the bridge device's own membership.
 func (b *Bridge) leaveHost(g *group) {
-	g.host = false
-	g.timer.cancel()
-	b.mdb.publishGroup(g, false)
+	b.setHost(g, false)
 	b.notifyGroup(unix.RTM_DELMDB, g, nil)
+	g.timer.cancel()
 	b.collectGroup(g)
 }
 
@@ -274,7 +292,7 @@ func (b *Bridge) followMode(pg *portGroup, mode uint8) {
 		if o == pg {
 			continue
 		}
-		for _, s := range slices.Clone(o.srcs) {
+		for _, s := range slices.Backward(slices.Clone(o.srcs)) {
 			sg := b.mdb.groups[pg.g.key.withSrc(s.addr)]
 			if sg == nil {
 				continue
@@ -296,6 +314,10 @@ func (b *Bridge) addExcludePorts(sg *group) {
 	star := b.mdb.groups[sg.key.withSrc([16]byte{})]
 	if star == nil {
 		return
+	}
+	if star.host && !sg.host {
+		sg.host = true
+		b.mdb.publishGroup(sg, false)
 	}
 	for _, pg := range slices.Clone(star.ports) {
 		if pg.mode == modeExclude && sg.port(pg.p) == nil {
@@ -319,7 +341,10 @@ func (b *Bridge) dropStarExclude(sg *group) {
 			return
 		}
 	}
-	sg.host = false
+	if sg.host {
+		sg.host = false
+		b.mdb.publishGroup(sg, false)
+	}
 	for _, pg := range slices.Clone(sg.ports) {
 		if !pg.permanent && sg.port(pg.p) == pg {
 			b.deletePortGroup(pg)

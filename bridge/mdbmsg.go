@@ -85,7 +85,7 @@ func (b *Bridge) appendGroup(buf []byte, g *group, pg *portGroup, now ticks) []b
 	buf, mark := nlattr.Nest(buf, uapi.MDBAMDBEntryInfo)
 	buf = e.append(buf)
 	buf = nlattr.AppendU32(buf, uapi.MDBAMDBEAttrTimer, uint32(tm.left(now)))
-	if !g.key.starG() {
+	if g.key.src != [16]byte{} {
 		buf = nlattr.Append(buf, uapi.MDBAMDBEAttrSource, g.key.src[:addrLen(g.key.proto)])
 	}
 	if pg != nil {

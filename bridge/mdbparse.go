@@ -265,7 +265,7 @@ func CheckMDBGet(attrs nlattr.Attrs) error {
 			return nlattr.ErrAttr(syscall.EINVAL, a, "Invalid attribute length")
 		}
 		e := parseMDBEntry(a.Data)
-		text := e.addrProblem()
+		text := ""
 		switch {
 		case e.ifindex != 0:
 			text = "Entry ifindex cannot be specified"
@@ -275,6 +275,8 @@ func CheckMDBGet(attrs nlattr.Attrs) error {
 			text = "Entry flags cannot be specified"
 		case e.vid >= 4095:
 			text = "Invalid entry VLAN id"
+		case e.proto != groupIPv4 && e.proto != groupIPv6 && e.proto != groupL2:
+			text = "Unknown entry protocol"
 		}
 		if text != "" {
 			return nlattr.ErrAttr(syscall.EINVAL, a, "%s", text)

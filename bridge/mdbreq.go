@@ -99,11 +99,12 @@ func (b *Bridge) addMembership(c mdbConfig) error {
 		return err
 	}
 	if c.p == nil {
-		return b.joinHost(g)
+		return b.joinHost(g, c.replace)
 	}
 	pg := g.port(c.p)
+	created := pg == nil
 	switch {
-	case pg == nil:
+	case created:
 		if m := &c.p.mcast; m.maxGroups != 0 && m.groups >= m.maxGroups {
 			b.collectGroup(g)
 			return nlattr.Errf(syscall.ENOMEM, "bridge: Port is already in %d groups, and mcast_max_groups=%d", m.groups, m.maxGroups)
@@ -132,7 +133,7 @@ func (b *Bridge) addMembership(c mdbConfig) error {
 	if b.handlesMode(c.key.proto) {
 		if c.key.starG() {
 			b.followMode(pg, c.mode)
-		} else {
+		} else if created {
 			b.addExcludePorts(g)
 		}
 	}
@@ -149,7 +150,7 @@ func (b *Bridge) configure(pg *portGroup, c mdbConfig) {
 // abandon takes back a membership whose sources could not be added. It was never
 // reported.
 func (b *Bridge) abandon(pg *portGroup) {
-	for _, s := range slices.Clone(pg.srcs) {
+	for _, s := range slices.Backward(slices.Clone(pg.srcs)) {
 		b.deleteSource(pg, s)
 	}
 	pg.g.ports = slices.DeleteFunc(pg.g.ports, func(o *portGroup) bool { return o == pg })
@@ -168,7 +169,8 @@ func (b *Bridge) setSources(pg *portGroup, c mdbConfig) error {
 	}
 	for _, addr := range c.srcs {
 		s := pg.src(addr)
-		if s == nil {
+		created := s == nil
+		if created {
 			s = &groupSrc{addr: addr}
 			pg.srcs = append(pg.srcs, s)
 		}
@@ -182,10 +184,15 @@ func (b *Bridge) setSources(pg *portGroup, c mdbConfig) error {
 			sc.flags = groupBlocked
 		}
 		if err := b.addMembership(sc); err != nil {
+			if created {
+				// An (S, G) that was there is not this source's to remove.
+				s.timer.cancel()
+				pg.srcs = slices.DeleteFunc(pg.srcs, func(o *groupSrc) bool { return o == s })
+			}
 			return err
 		}
 	}
-	for _, s := range slices.Clone(pg.srcs) {
+	for _, s := range slices.Backward(slices.Clone(pg.srcs)) {
 		if !slices.Contains(c.srcs, s.addr) {
 			b.deleteSource(pg, s)
 		}
@@ -193,15 +200,17 @@ func (b *Bridge) setSources(pg *portGroup, c mdbConfig) error {
 	return nil
 }
 
-func (b *Bridge) joinHost(g *group) error {
-	if g.host {
+// joinHost makes the bridge device a member, or with replace again a member.
+func (b *Bridge) joinHost(g *group, replace bool) error {
+	if g.host && !replace {
 		return nlattr.Errf(syscall.EEXIST, "bridge: Group is already joined by host")
 	}
-	g.host = true
+	if !g.host {
+		b.setHost(g, true)
+	}
 	if g.key.proto != groupL2 {
 		g.timer.set(b, b.mcast.membershipInterval, func() { b.leaveHost(g) })
 	}
-	b.mdb.publishGroup(g, false)
 	b.notifyGroup(unix.RTM_NEWMDB, g, nil)
 	return nil
 }
@@ -210,7 +219,7 @@ func (b *Bridge) joinHost(g *group) error {
 // sources goes; one with sources becomes an INCLUDE of those that are alive.
 func (b *Bridge) membershipExpired(pg *portGroup) {
 	pg.mode = modeInclude
-	for _, s := range slices.Clone(pg.srcs) {
+	for _, s := range slices.Backward(slices.Clone(pg.srcs)) {
 		if !s.timer.pending {
 			b.deleteSource(pg, s)
 		}
@@ -269,7 +278,9 @@ func (b *Bridge) mdbFlush(e mdbEntry, attrs nlattr.Attrs) error {
 			proto = a.U8()
 		}
 		if a, ok := as.Get(uapi.MDBEAttrStateMask); ok {
-			mask = a.U8()
+			if mask = a.U8(); mask&^1 != 0 {
+				return nlattr.ErrAttr(syscall.EINVAL, a, "reserved bit set")
+			}
 		}
 	}
 	matches := func(ifindex int, permanent bool) bool {

@@ -193,17 +193,28 @@ func (p *Port) LinkChanged(s netdev.LinkState) {
 		b.adjustMTU()
 	}
 	if s.MAC != old.MAC {
-		b.changePortAddress(p, s.MAC)
-		if b.recalculateID() {
-			b.env.Hooks.BridgeChanged(b, false)
-		}
-		b.env.Hooks.PortChanged(p, false)
+		p.AddressSet(s.MAC)
 	}
 	if s.Up != old.Up {
 		p.adminChanged()
 	} else if s.Carrier != old.Carrier || s.SpeedMbps != old.SpeedMbps {
 		p.carrierChanged()
 	}
+	b.publish()
+}
+
+// AddressSet tells that the MAC of the port's device was set (NETDEV_CHANGEADDR).
+// LinkChanged calls it for a change; to set the MAC that the device has is an event
+// too, which only the one who did it can tell. Emits DELNEIGH and NEWNEIGH of the
+// port's row, what a change of the bridge's own MAC causes, and an AF_BRIDGE NEWLINK.
+func (p *Port) AddressSet(mac uapi.MAC) {
+	b := p.b
+	p.link.MAC = mac
+	b.changePortAddress(p, mac)
+	if b.recalculateID() {
+		b.env.Hooks.BridgeChanged(b, false)
+	}
+	b.env.Hooks.PortChanged(p, false)
 	b.publish()
 }
 

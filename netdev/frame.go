@@ -68,6 +68,9 @@ type UDPMeta struct {
 	SrcPort uint16
 	// Ifindex is the interface that received it.
 	Ifindex int32
+	// InnerGSO, if not 0, tells that the payload is one superframe of UDP within
+	// a tunnel, and its segment size. FixPartial acts on it.
+	InnerGSO uint16
 	// TOS is the outer IPv4 TOS or IPv6 traffic class, ECN bits included.
 	TOS uint8
 }

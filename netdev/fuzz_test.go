@@ -20,6 +20,10 @@ func seeds(add func(data []byte, flags, gso uint8, size, start, offset uint16)) 
 		ext := append(ethernet(etherIPv6), ipPacket(6, protoUDP, udp[start:], 0, 0, 1, 4, 0, 0, 0, 0)...)
 		add(ext, VnetNeedsCsum, GSOUDPL4, 100, start+28, offset)
 	}
+	for _, outer := range []int{4, 6} {
+		f := vxlanFrame(outer, 10-outer, outer == 4)
+		add(f.Data, f.Hdr.Flags, f.Hdr.GSOType, f.Hdr.GSOSize, f.Hdr.CsumStart, f.Hdr.CsumOffset)
+	}
 	add(testFrame("02:00:00:00:00:01", "02:00:00:00:00:02", 14), 0, 0, 0, 0, 0)
 	add(nil, VnetNeedsCsum, GSOTCPv4|GSOECN, 0xffff, 0xffff, 0xffff)
 }

@@ -10,8 +10,11 @@ const (
 	etherQinQ  = 0x88a8
 	etherQinQ1 = 0x9100 // before 802.1ad
 
-	protoTCP = 6
-	protoUDP = 17
+	protoIPv4 = 4 // in IP
+	protoTCP  = 6
+	protoUDP  = 17
+	protoIPv6 = 41 // in IP
+	protoGRE  = 47
 
 	// IPv6 extension headers (RFC 8200, 4).
 	extHopByHop = 0

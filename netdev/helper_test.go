@@ -63,6 +63,15 @@ func ip(t testing.TB, ns *NS, args string) string {
 	return command(t, ns, "ip", strings.Fields(args)...)
 }
 
+// runIP runs ip(8) in the thread's namespace.
+func runIP(args string) error {
+	out, err := exec.Command("ip", strings.Fields(args)...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("ip %s: %w: %s", args, err, out)
+	}
+	return nil
+}
+
 func command(t testing.TB, ns *NS, name string, args ...string) string {
 	t.Helper()
 	if _, err := exec.LookPath(name); err != nil {
@@ -78,6 +87,22 @@ func command(t testing.TB, ns *NS, name string, args ...string) string {
 		return nil
 	})
 	return string(out)
+}
+
+// up sets devices up and waits for their carrier: until then they drop frames.
+func up(t testing.TB, ns *NS, names ...string) {
+	t.Helper()
+	for _, n := range names {
+		ip(t, ns, "link set "+n+" up")
+	}
+	for _, n := range names {
+		for i := 0; !strings.Contains(ip(t, ns, "link show "+n), "state UP"); i++ {
+			if i == 500 {
+				t.Fatalf("%s has no carrier", n)
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
 }
 
 // ifindex returns a device's index.
@@ -118,6 +143,11 @@ func openFDs(t testing.TB) int {
 // checkFDs fails the test if at its end more descriptors are open than now.
 func checkFDs(t testing.TB) {
 	t.Helper()
+	// The runtime's own epoll descriptor comes with the first pipe.
+	if r, w, err := os.Pipe(); err == nil {
+		r.Close()
+		w.Close()
+	}
 	before := openFDs(t)
 	t.Cleanup(func() {
 		for range 50 {

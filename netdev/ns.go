@@ -90,33 +90,32 @@ func (ns *NS) Do(f func() error) error {
 		return f()
 	}
 	done := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread()
-		home, err := os.Open(threadNS)
-		if err != nil {
-			runtime.UnlockOSThread()
-			done <- fmt.Errorf("cannot open the thread's network namespace: %w", err)
-			return
-		}
-		defer home.Close()
-		if err := unix.Setns(ns.FD(), unix.CLONE_NEWNET); err != nil {
-			runtime.UnlockOSThread()
-			if errors.Is(err, unix.EPERM) {
-				err = fmt.Errorf("entering another network namespace needs CAP_SYS_ADMIN: %w", err)
-			} else {
-				err = fmt.Errorf("cannot enter the network namespace: %w", err)
-			}
-			done <- err
-			return
-		}
-		err = f()
-		if unix.Setns(int(home.Fd()), unix.CLONE_NEWNET) == nil {
-			runtime.UnlockOSThread()
-		}
-		// A thread that cannot go home stays locked and ends with the goroutine.
-		done <- err
-	}()
+	go func() { done <- ns.visit(f) }()
 	return <-done
+}
+
+// visit calls f in ns on a goroutine of its own.
+func (ns *NS) visit(f func() error) error {
+	runtime.LockOSThread()
+	home, err := os.Open(threadNS)
+	if err != nil {
+		runtime.UnlockOSThread()
+		return fmt.Errorf("cannot open the thread's network namespace: %w", err)
+	}
+	defer home.Close()
+	if err := unix.Setns(ns.FD(), unix.CLONE_NEWNET); err != nil {
+		runtime.UnlockOSThread()
+		if errors.Is(err, unix.EPERM) {
+			return fmt.Errorf("entering another network namespace needs CAP_SYS_ADMIN: %w", err)
+		}
+		return fmt.Errorf("cannot enter the network namespace: %w", err)
+	}
+	err = f()
+	if unix.Setns(int(home.Fd()), unix.CLONE_NEWNET) == nil {
+		runtime.UnlockOSThread()
+	}
+	// A thread that cannot go home stays locked and ends with the goroutine.
+	return err
 }
 
 // isCurrent reports whether the calling thread is in ns. If it is, nothing else

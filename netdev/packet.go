@@ -9,8 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// packetBatch is how many frames one system call takes or gives.
-const packetBatch = 64
+// packetRead and packetBatch are how many frames one system call gives and takes.
+// Reading has less, for each buffer must hold a superframe.
+const (
+	packetRead  = 32
+	packetBatch = 64
+)
 
 // downPoll is how often, in milliseconds, a port whose device is down looks
 // whether it is gone: the kernel reports the first, but not then the second.
@@ -123,6 +127,11 @@ func (p *PacketPort) ClearAllmulti() error {
 }
 
 func (p *PacketPort) membership(op int, typ uint16) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return ErrClosed
+	}
 	m := unix.PacketMreq{Ifindex: int32(p.ifindex), Type: typ}
 	if err := unix.SetsockoptPacketMreq(p.fd, unix.SOL_PACKET, op, &m); err != nil {
 		return fmt.Errorf("cannot change the promiscuity of interface %d: %w", p.ifindex, err)

@@ -43,8 +43,7 @@ func TestPacketRoundTrip(t *testing.T) {
 	checkFDs(t)
 	ns := newTestNS(t)
 	ip(t, ns, "link add v0 type veth peer name v1")
-	ip(t, ns, "link set v0 up")
-	ip(t, ns, "link set v1 up")
+	up(t, ns, "v0", "v1")
 	d := NewDomain(SystemClock())
 	p0, p1 := openPort(t, ns, "v0"), openPort(t, ns, "v1")
 	if err := p0.SetPromisc(); err != nil {
@@ -96,8 +95,7 @@ func TestPacketRoundTrip(t *testing.T) {
 func TestPacketTag(t *testing.T) {
 	ns := newTestNS(t)
 	ip(t, ns, "link add v0 type veth peer name v1")
-	ip(t, ns, "link set v0 up")
-	ip(t, ns, "link set v1 up")
+	up(t, ns, "v0", "v1")
 	d := NewDomain(SystemClock())
 	p0, p1 := openPort(t, ns, "v0"), openPort(t, ns, "v1")
 	got := collect(d, p1.Reader(), 10)
@@ -136,8 +134,7 @@ func TestPacketDownAndGone(t *testing.T) {
 	for range 3 {
 		once(d, p1.Output(d), f)
 		none(t, c)
-		ip(t, ns, "link set v0 up")
-		ip(t, ns, "link set v1 up")
+		up(t, ns, "v0", "v1")
 		// The carrier comes a little later.
 		for len(c) == 0 {
 			once(d, p1.Output(d), f)
@@ -211,12 +208,14 @@ func hosts(t testing.TB) (ns, h1, h2 *NS) {
 	for i, h := range []*NS{h1, h2} {
 		port := fmt.Sprintf("p%d", i+1)
 		ip(t, ns, "link add "+port+" type veth peer name eth0")
-		ip(t, ns, "link set "+port+" up")
 		// A descriptor names the other namespace.
 		ip(t, ns, fmt.Sprintf("link set eth0 netns /proc/%d/fd/%d", unix.Getpid(), h.FD()))
 		ip(t, h, fmt.Sprintf("addr add 10.0.0.%d/24 dev eth0", i+1))
 		ip(t, h, "link set eth0 up")
 	}
+	up(t, ns, "p1", "p2")
+	up(t, h1, "eth0")
+	up(t, h2, "eth0")
 	return ns, h1, h2
 }
 
@@ -293,8 +292,7 @@ func popTag(f *Frame) bool {
 func TestPacketVLANTCP(t *testing.T) {
 	ns, h1, h2 := hosts(t)
 	ip(t, ns, "link add t1 type veth peer name t2")
-	ip(t, ns, "link set t1 up")
-	ip(t, ns, "link set t2 up")
+	up(t, ns, "t1", "t2")
 	d := NewDomain(SystemClock())
 	var ports []*PacketPort
 	for _, name := range []string{"p1", "t1", "t2", "p2"} {

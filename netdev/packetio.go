@@ -34,11 +34,19 @@ type packetReader struct {
 	hdrs  []VnetHdr
 	ctl   []auxMsg
 	used  int  // messages that the kernel has written to
+	next  int  // the first of them that is not yet frames
 	down  bool // the device was down when last heard of
+
+	// scratch has the rest of a superframe that was cut: segments of segSize
+	// bytes with Headroom in front.
+	room    [Headroom]byte // stays empty
+	scratch []byte
+	train   []byte
+	segSize int
 }
 
 // NewBatch makes a batch for Read.
-func (r *packetReader) NewBatch() *Batch { return NewBatch(packetBatch, MaxFrame, packetBatch) }
+func (r *packetReader) NewBatch() *Batch { return NewBatch(packetRead, MaxFrame, packetRead) }
 
 // Close makes Read return ErrClosed, and waits for that. The socket stays open.
 func (r *packetReader) Close() error {
@@ -62,7 +70,7 @@ func (r *packetReader) point(b *Batch) {
 		h.SetIovlen(2)
 		h.Control = (*byte)(unsafe.Pointer(&r.ctl[i]))
 	}
-	r.used = n
+	r.used, r.next = n, n
 }
 
 // Read implements Reader.
@@ -76,18 +84,22 @@ func (r *packetReader) Read(b *Batch) error {
 		r.point(b)
 	}
 	for failed := 0; ; {
+		if len(r.train) > 0 || r.next < r.used {
+			if r.take(b) {
+				return nil
+			}
+			continue
+		}
 		for i := range r.msgs[:r.used] {
 			r.msgs[i].Hdr.SetControllen(auxSpace)
 			r.msgs[i].Hdr.Flags = 0
 		}
 		var errno unix.Errno
 		r.used, errno = recvmmsg(r.p.fd, r.msgs)
+		r.next = 0
 		switch errno {
 		case 0:
 			failed, r.down = 0, false
-			if r.take(b) {
-				return nil
-			}
 			continue
 		case unix.EAGAIN, unix.EINTR:
 			failed = 0
@@ -119,32 +131,50 @@ func (r *packetReader) Read(b *Batch) error {
 
 // take makes frames of the messages. It reports false if none is usable.
 func (r *packetReader) take(b *Batch) bool {
-	var bad, bytes uint64
+	var bad, odd, bytes uint64
 	n := 0
-	for i := range r.msgs[:r.used] {
+	for len(r.train) == 0 && r.next < r.used {
+		i := r.next
 		m := &r.msgs[i]
 		l := int(m.Len) - VnetHdrLen
 		if l < minFrame || m.Hdr.Flags&unix.MSG_TRUNC != 0 {
 			bad++
+			r.next++
 			continue
 		}
 		f := b.Slot(n)
 		f.Reset(b.Bufs[i], Headroom, l)
 		f.Hdr = r.hdrs[i]
-		if c := &r.ctl[i]; m.Hdr.Controllen >= unix.SizeofCmsghdr+20 &&
-			c.hdr.Level == unix.SOL_PACKET && c.hdr.Type == unix.PACKET_AUXDATA &&
-			c.aux.Status&unix.TP_STATUS_VLAN_VALID != 0 {
-			tpid := uint16(unix.ETH_P_8021Q)
-			if c.aux.Status&unix.TP_STATUS_VLAN_TPID_VALID != 0 {
-				tpid = c.aux.Vlan_tpid
+		if f.Hdr.GSOType != GSONone && f.Hdr.Flags&VnetNeedsCsum != 0 {
+			if h, _ := parseHeaders(f.Data); tunnelled(f, &h) {
+				if n > 0 {
+					break // after this batch, whose frames may be in scratch
+				}
+				r.tag(f, i)
+				if !r.cut(f) {
+					odd++
+				}
+				r.next++
+				continue
 			}
-			f.PushTag(tpid, c.aux.Vlan_tci)
 		}
+		r.tag(f, i)
 		bytes += uint64(len(f.Data))
 		n++
+		r.next++
+	}
+	for ; len(r.train) > 0 && n < b.Slots(); n++ {
+		l := min(r.segSize, len(r.train))
+		f := b.Slot(n)
+		f.Reset(r.train[:l], Headroom, l-Headroom)
+		r.train = r.train[l:]
+		bytes += uint64(len(f.Data))
 	}
 	if bad != 0 {
 		r.p.stats.RxLengthErrors.Add(bad)
+	}
+	if odd != 0 {
+		r.p.stats.RxErrors.Add(odd)
 	}
 	if n == 0 {
 		return false
@@ -153,6 +183,35 @@ func (r *packetReader) take(b *Batch) bool {
 	r.p.stats.RxBytes.Add(bytes)
 	b.Use(n)
 	return true
+}
+
+// tag puts the VLAN tag that the kernel took off message i back into f.
+func (r *packetReader) tag(f *Frame, i int) {
+	c := &r.ctl[i]
+	if r.msgs[i].Hdr.Controllen < unix.SizeofCmsghdr+20 ||
+		c.hdr.Level != unix.SOL_PACKET || c.hdr.Type != unix.PACKET_AUXDATA ||
+		c.aux.Status&unix.TP_STATUS_VLAN_VALID == 0 {
+		return
+	}
+	tpid := uint16(unix.ETH_P_8021Q)
+	if c.aux.Status&unix.TP_STATUS_VLAN_TPID_VALID != 0 {
+		tpid = c.aux.Vlan_tpid
+	}
+	f.PushTag(tpid, c.aux.Vlan_tci)
+}
+
+// cut makes r.train of a superframe within a tunnel. A virtio_net_hdr cannot say
+// that there is a tunnel, so that no device would get the outer headers right.
+func (r *packetReader) cut(f *Frame) bool {
+	size, ok := SegmentSpace(Headroom, f)
+	if !ok {
+		return false
+	}
+	if size > len(r.scratch) {
+		r.scratch = make([]byte, size)
+	}
+	r.train, r.segSize, _, ok = SegmentInto(r.scratch, r.room[:], f)
+	return ok
 }
 
 // packetWriter is a thread's Writer to a PacketPort.

@@ -7,8 +7,8 @@ import "encoding/binary"
 // is not a wire, leaves the inner checksum for later, as the sum of the
 // pseudo-header alone, and hands TCP superframes over in one piece. There is no
 // virtio_net_hdr in a UDP datagram to tell so; FixPartial sets f.Hdr as one would.
-// mtu is the tunnel device's in bytes: a packet that is longer is a superframe,
-// to be cut to that size. A frame that is complete stays as it is on the wire: if
+// mtu is the tunnel device's in bytes: a TCP packet that is longer is a
+// superframe, to be cut to that size. A frame that is complete stays as it is on the wire: if
 // its checksum happens to look unfinished, finishing it gives the same.
 func FixPartial(f *Frame, mtu int) {
 	h, ok := parseHeaders(f.Data)
@@ -42,7 +42,13 @@ func FixPartial(f *Frame, mtu int) {
 	}
 	f.Hdr.Flags |= VnetNeedsCsum
 	f.Hdr.CsumStart, f.Hdr.CsumOffset = uint16(h.l4), uint16(field)
-	if h.proto != protoTCP || h.end-h.l3 <= mtu {
+	if h.proto == protoUDP {
+		if size := f.Meta.InnerGSO; size != 0 && int(size) < len(l4)-8 {
+			f.Hdr.GSOType, f.Hdr.GSOSize, f.Hdr.HdrLen = GSOUDPL4, size, uint16(h.l4+8)
+		}
+		return
+	}
+	if h.end-h.l3 <= mtu {
 		return
 	}
 	size := mtu - (h.l4 - h.l3) - hdrLen

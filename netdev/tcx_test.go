@@ -47,8 +47,7 @@ func TestAttachIngress(t *testing.T) {
 		t.Skip(err)
 	}
 	ip(t, ns, "link add v0 type veth peer name v1")
-	ip(t, ns, "link set v0 up")
-	ip(t, ns, "link set v1 up")
+	up(t, ns, "v0", "v1")
 	p0, p1 := openPort(t, ns, "v0"), openPort(t, ns, "v1")
 	d := NewDomain(SystemClock())
 	got := collect(d, p1.Reader(), 100)

@@ -4,10 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/netip"
-	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -33,9 +32,7 @@ func pair(t testing.TB, mtu int) (a, b *NS) {
 		}
 		ip(t, n.from, fmt.Sprintf("neigh replace 10.0.0.%d lladdr %s dev eth0", i, mac))
 		ip(t, n.from, fmt.Sprintf("neigh replace fd00::%d lladdr %s dev eth0", i, mac))
-		for !strings.Contains(ip(t, n.from, "link show eth0"), "state UP") {
-			time.Sleep(10 * time.Millisecond)
-		}
+		up(t, n.from, "eth0")
 	}
 	return a, b
 }
@@ -128,6 +125,117 @@ func TestUDPRoundTrip(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestUDPTrainRoom checks that a tag that is put into a datagram of a train does
+// not reach into the one before, and that a train may be longer than a batch.
+func TestUDPTrainRoom(t *testing.T) {
+	a, b := pair(t, 1500)
+	d := NewDomain(SystemClock())
+	r, err := NewSockets(d, b).Listen(ListenConfig{Port: 4789})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	o, err := NewSockets(d, a).Output(SendConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer o.Release()
+	const size, n = 100, 20
+	data := pattern(size*n, 1)
+	udpSend(d, o, &Datagram{Dst: netip.MustParseAddrPort("10.0.0.2:4789"), Data: data, SegSize: size})
+	batch := NewBatch(2, MaxFrame, 7)
+	for i := 0; i < n; {
+		if err := r.Read(batch); err != nil {
+			t.Fatal(err)
+		}
+		var want [][]byte
+		for j := range batch.Frames {
+			f := &batch.Frames[j]
+			want = append(want, data[(i+j)*size+8:(i+j+1)*size])
+			f.Trim(8)
+			if !f.PushTag(0x8100, 5) {
+				t.Error("no room for a tag")
+			}
+		}
+		for j := range batch.Frames {
+			f := &batch.Frames[j]
+			if !bytes.Equal(f.Data[:12], want[j][:12]) || !bytes.Equal(f.Data[16:], want[j][12:]) {
+				t.Errorf("datagram %d is damaged", i+j)
+			}
+			if i+j > 0 && f.Room() != 4 {
+				t.Errorf("datagram %d has %d bytes of room", i+j, f.Room())
+			}
+		}
+		i += len(batch.Frames)
+	}
+}
+
+// TestUDPMerge checks that datagrams that are sent as one train arrive as what
+// they were, in order, and each with its own addresses and options.
+func TestUDPMerge(t *testing.T) {
+	a, b := pair(t, 1500)
+	d := NewDomain(SystemClock())
+	r, err := NewSockets(d, b).Listen(ListenConfig{Port: 4789})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := collect(d, r, 2000)
+	o, err := NewSockets(d, a).Output(SendConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rnd := rand.New(rand.NewPCG(3, 4))
+	var stats Counters
+	for range 20 {
+		var all []*Datagram
+		for i := range 150 {
+			g := &Datagram{
+				Dst:  netip.MustParseAddrPort("10.0.0.2:4789"),
+				Head: pattern(8, i), Stats: &stats, Frames: 1,
+				TOS: uint8(rnd.IntN(20) / 19 * 8),
+			}
+			// Mostly equal sizes, some shorter, some longer, some empty, some
+			// that need fragments.
+			g.Data = pattern([]int{100, 100, 100, 100, 100, 100, 50, 1400, 1600, 0}[rnd.IntN(10)], i)
+			if rnd.IntN(30) == 0 {
+				g.Data, g.SegSize, g.Frames = pattern(2992, i), 1000, 3
+			}
+			all = append(all, g)
+		}
+		udpSend(d, o, all...)
+		for i, g := range all {
+			for p := append(append([]byte{}, g.Head...), g.Data...); len(p) > 0; {
+				n := len(p)
+				if g.SegSize > 0 {
+					n = min(g.SegSize, n)
+				}
+				f := next(t, got)
+				if !bytes.Equal(f.Data, p[:n]) || f.Meta.TOS != g.TOS {
+					t.Fatalf("datagram %d: got %d bytes, TOS %d, want %d, %d", i, len(f.Data), f.Meta.TOS, n, g.TOS)
+				}
+				p = p[n:]
+			}
+		}
+	}
+	// All of a train that fails is counted.
+	var lost Counters
+	var all []*Datagram
+	for range 10 {
+		all = append(all, &Datagram{Dst: netip.MustParseAddrPort("203.0.113.1:1"), Data: []byte("x"), Stats: &lost, Frames: 1})
+	}
+	udpSend(d, o, all...)
+	if n := lost.TxCarrierErrors.Load(); n != 10 {
+		t.Errorf("TxCarrierErrors = %d", n)
+	}
+	none(t, got)
+	if n := stats.TxErrors.Load() + stats.TxDropped.Load(); n != 0 {
+		t.Errorf("%d failures", n)
+	}
+	r.Close()
+	o.Release()
+	d.Wait()
 }
 
 func TestUDPFailures(t *testing.T) {

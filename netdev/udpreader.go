@@ -164,6 +164,10 @@ func (r *udpReader) take(b *Batch) bool {
 		buf := b.Bufs[r.next]
 		var meta UDPMeta
 		seg := r.meta(r.next, &meta)
+		if seg > 0 && seg < int(m.Len) && innerSuperframe(buf[Headroom:Headroom+int(m.Len)]) {
+			meta.InnerGSO = uint16(seg)
+			seg = 0
+		}
 		if seg <= 0 {
 			seg = int(m.Len)
 		}
@@ -196,6 +200,28 @@ func (r *udpReader) take(b *Batch) bool {
 	r.stats.RxBytes.Add(bytes)
 	b.Use(n)
 	return true
+}
+
+// innerSuperframe tells whether a payload that the kernel calls a train is one
+// VXLAN datagram instead. A tunnel of the kernel over veth hands over superframes
+// whole, and where the inner packets are UDP's their segment size is taken for
+// the outer one's. Then there is one inner packet that fills the payload.
+func innerSuperframe(p []byte) bool {
+	const vxlan = 8
+	if len(p) < vxlan {
+		return false
+	}
+	var h headers
+	inner := p[vxlan:]
+	switch {
+	case p[0]&0x04 != 0 && p[3] == 1: // VXLAN-GPE with IPv4
+		h.ipv4(inner)
+	case p[0]&0x04 != 0 && p[3] == 2: // and with IPv6
+		h.ipv6(inner)
+	default:
+		h, _ = parseHeaders(inner)
+	}
+	return h.version != 0 && h.proto == protoUDP && h.end == len(inner)
 }
 
 // meta fills m from the address and control messages of message i, and returns

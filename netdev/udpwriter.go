@@ -1,6 +1,7 @@
 package netdev
 
 import (
+	"bytes"
 	"encoding/binary"
 	"net/netip"
 	"unsafe"
@@ -9,28 +10,41 @@ import (
 )
 
 const (
-	// udpQueue is how many messages a writer takes before it sends.
-	udpQueue = 64
+	// udpQueue is how many datagrams and trains a writer takes before it sends.
+	udpQueue = 128
 	// maxSegments is UDP_MAX_SEGMENTS as it was until Linux 6.6, and maxTrain the
-	// biggest payload of an IPv4 datagram, both per system call.
+	// biggest payload of an IPv4 datagram, both per message.
 	maxSegments = 64
 	maxTrain    = 65507
 	// scratchChunk is how much scratch memory in bytes a writer allocates at once.
 	scratchChunk = 256 << 10
+	// mergeRest is for how many messages a writer sends datagrams one by one once
+	// the kernel refused them as a train.
+	mergeRest = 1000
 )
 
-// udpWriter is a thread's Writer to a sendPool.
+// none ends a list of slots.
+const noSlot = -1
+
+// udpWriter is a thread's Writer to a sendPool. Equal datagrams to one
+// destination that follow each other go to the kernel as one train, which costs
+// a fraction: the route, the device and netfilter see one packet.
 type udpWriter struct {
 	p *sendPool
 	n int
-	// slots are the queued messages. heads and tails are the list of each
-	// sender's, linked by slot.next.
+	// slots are what is queued. heads and tails are the list of each sender's,
+	// linked by slot.next.
 	slots [udpQueue]udpSlot
-	heads [poolSize]int8
-	tails [poolSize]int8
-	// out and order are the messages of one sender in a row, and their slots.
+	heads [poolSize]int16
+	tails [poolSize]int16
+	// out are the messages of one sender in a row, first and count the slots of
+	// each, and iov their payloads.
 	out   [udpQueue]unix.Mmsghdr
-	order [udpQueue]int8
+	first [udpQueue]int16
+	count [udpQueue]int16
+	iov   [2 * udpQueue]unix.Iovec
+	// rest is for how many messages nothing is merged.
+	rest int
 
 	chunks      [][]byte
 	chunk, used int // the chunk in use, and how much of it is
@@ -38,30 +52,24 @@ type udpWriter struct {
 	split *splitter // made when first needed
 }
 
-// udpSlot is one message: a datagram or a train.
+// udpSlot is a datagram or a train.
 type udpSlot struct {
-	hdr  unix.Msghdr
 	iov  [2]unix.Iovec
+	iovs int
 	name unix.RawSockaddrInet6
-	ctl  [udpControl]byte
-	// seg is the train's segment size, 0 for a datagram. The control message
-	// that says so is the last, behind plain bytes of others.
-	seg    int
-	plain  int
-	size   int // bytes
-	frames uint64
-	stats  *Counters
-	next   int8
+	// ctl are the control messages, of which those in the first plain bytes are
+	// for a datagram, and all in total bytes for a train.
+	ctl          [udpControl]byte
+	plain, total int
+	seg          int // the train's segment size, 0 for a datagram
+	size         int // bytes
+	frames       uint64
+	stats        *Counters
+	next         int16
 }
 
 func newUDPWriter(p *sendPool) *udpWriter {
 	w := &udpWriter{p: p}
-	for i := range w.slots {
-		s := &w.slots[i]
-		s.hdr.Name = (*byte)(unsafe.Pointer(&s.name))
-		s.hdr.Iov = &s.iov[0]
-		s.hdr.Control = &s.ctl[0]
-	}
 	w.clear()
 	return w
 }
@@ -69,7 +77,7 @@ func newUDPWriter(p *sendPool) *udpWriter {
 func (w *udpWriter) clear() {
 	w.n = 0
 	for i := range w.heads {
-		w.heads[i] = -1
+		w.heads[i] = noSlot
 	}
 }
 
@@ -110,19 +118,18 @@ func (w *udpWriter) QueueDatagram(d *Datagram) {
 		s := w.add(d)
 		s.size = min(step, total)
 		n := s.size
-		iovs := 0
+		s.iovs = 0
 		if n > 0 && len(head) > 0 {
 			l := min(n, len(head))
 			setIovec(&s.iov[0], head[:l])
 			head, n = head[l:], n-l
-			iovs++
+			s.iovs++
 		}
 		if n > 0 {
-			setIovec(&s.iov[iovs], data[:n])
+			setIovec(&s.iov[s.iovs], data[:n])
 			data = data[n:]
-			iovs++
+			s.iovs++
 		}
-		s.hdr.SetIovlen(iovs)
 		w.control(s, d)
 		total -= s.size
 		s.frames = frames
@@ -143,9 +150,9 @@ func (w *udpWriter) add(d *Datagram) *udpSlot {
 	// Multiplying spreads hashes that differ in their low bits only.
 	mixed := uint64(d.Hash*0x9e3779b1) * uint64(len(w.p.senders))
 	m := mixed >> 32
-	i := int8(w.n)
+	i := int16(w.n)
 	s := &w.slots[i]
-	s.next = -1
+	s.next = noSlot
 	if w.heads[m] < 0 {
 		w.heads[m] = i
 	} else {
@@ -162,19 +169,17 @@ func (w *udpWriter) control(s *udpSlot, d *Datagram) {
 	v6 := w.p.config.IPv6
 	addr := d.Dst.Addr()
 	port := (*[2]byte)(unsafe.Pointer(&s.name.Port))
+	c := control{b: &s.ctl}
+	s.name = unix.RawSockaddrInet6{}
 	binary.BigEndian.PutUint16(port[:], d.Dst.Port())
-	var c control
-	c.b = &s.ctl
 	if v6 {
 		s.name.Family = unix.AF_INET6
 		s.name.Addr = addr.As16()
 		flow := (*[4]byte)(unsafe.Pointer(&s.name.Flowinfo))
 		binary.BigEndian.PutUint32(flow[:], d.Label&0xfffff)
-		s.name.Scope_id = 0
 		if addr.IsLinkLocalUnicast() || addr.IsLinkLocalMulticast() {
 			s.name.Scope_id = uint32(d.Ifindex)
 		}
-		s.hdr.Namelen = unix.SizeofSockaddrInet6
 		if d.Ifindex != 0 || d.Src.IsValid() && !d.Src.IsUnspecified() {
 			b := c.add(unix.SOL_IPV6, unix.IPV6_PKTINFO, 20)
 			src := [16]byte{}
@@ -194,7 +199,6 @@ func (w *udpWriter) control(s *udpSlot, d *Datagram) {
 		n := (*unix.RawSockaddrInet4)(unsafe.Pointer(&s.name))
 		n.Family = unix.AF_INET
 		n.Addr = as4(addr)
-		s.hdr.Namelen = unix.SizeofSockaddrInet4
 		if d.Ifindex != 0 || d.Src.IsValid() && !d.Src.IsUnspecified() {
 			b := c.add(unix.SOL_IP, unix.IP_PKTINFO, 12)
 			binary.NativeEndian.PutUint32(b, uint32(d.Ifindex))
@@ -212,12 +216,24 @@ func (w *udpWriter) control(s *udpSlot, d *Datagram) {
 			binary.NativeEndian.PutUint32(c.add(unix.SOL_IP, unix.IP_TOS, 4), uint32(d.TOS))
 		}
 	}
-	s.plain, s.seg = c.n, 0
+	s.plain, s.total, s.seg = c.n, c.n, 0
 	if d.SegSize > 0 && d.SegSize < s.size && d.SegSize <= 0xffff {
-		s.seg = d.SegSize
-		binary.NativeEndian.PutUint16(c.add(unix.SOL_UDP, unix.UDP_SEGMENT, 2), uint16(d.SegSize))
+		s.setTrain(d.SegSize)
 	}
-	s.hdr.SetControllen(c.n)
+}
+
+// setTrain makes a train of s with segments of so many bytes.
+func (s *udpSlot) setTrain(seg int) {
+	s.seg = seg
+	c := control{&s.ctl, s.plain}
+	binary.NativeEndian.PutUint16(c.add(unix.SOL_UDP, unix.UDP_SEGMENT, 2), uint16(seg))
+	s.total = c.n
+}
+
+// follows tells whether s can be a segment behind those of first in one train.
+func (s *udpSlot) follows(first *udpSlot) bool {
+	return s.seg == 0 && s.size > 0 && s.size <= first.size && s.plain == first.plain &&
+		s.name == first.name && bytes.Equal(s.ctl[:s.plain], first.ctl[:s.plain])
 }
 
 // as4 is a.As4 that does not panic for an IPv6 address, which nobody should
@@ -251,30 +267,62 @@ func (w *udpWriter) send() {
 		return
 	}
 	for m := range w.p.senders {
-		if w.heads[m] < 0 {
-			continue
-		}
 		sender := &w.p.senders[m]
-		n := 0
-		fd := -1
-		for i := w.heads[m]; i >= 0; i = w.slots[i].next {
+		fd, msgs, iovs := -1, 0, 0
+		for i := w.heads[m]; i >= 0; {
 			s := &w.slots[i]
+			first, start, count := i, iovs, int16(0)
+			for size := 0; ; {
+				iovs += copy(w.iov[iovs:], w.slots[i].iov[:w.slots[i].iovs])
+				size += w.slots[i].size
+				last := w.slots[i].size < s.size
+				i = w.slots[i].next
+				count++
+				if i < 0 || last || count == maxSegments || !w.mayMerge(s, &w.slots[i], size) {
+					break
+				}
+			}
+			if count > 1 {
+				s.setTrain(s.size)
+			}
 			to := sender.fd
 			if s.seg != 0 {
 				to = sender.trains
 			}
 			if to != fd {
 				// In order, also between two sockets of one port.
-				w.sendRun(fd, sender.fd, n)
-				fd, n = to, 0
+				w.sendRun(fd, sender.fd, msgs)
+				fd, msgs = to, 0
 			}
-			w.out[n].Hdr = s.hdr
-			w.order[n] = i
-			n++
+			w.first[msgs], w.count[msgs] = first, count
+			w.message(&w.out[msgs].Hdr, s, s.total)
+			h := &w.out[msgs].Hdr
+			h.Iov = &w.iov[min(start, len(w.iov)-1)]
+			h.SetIovlen(iovs - start)
+			msgs++
 		}
-		w.sendRun(fd, sender.fd, n)
+		w.sendRun(fd, sender.fd, msgs)
 	}
 	w.clear()
+}
+
+// mayMerge tells whether s can go on with the train that first begins and that
+// has size bytes so far.
+func (w *udpWriter) mayMerge(first, s *udpSlot, size int) bool {
+	// On a socket without checksums there are no trains, and a datagram that has
+	// none should not get one.
+	return first.seg == 0 && w.rest == 0 && !w.p.config.NoCsum && size+s.size <= maxTrain && s.follows(first)
+}
+
+// message makes a message to s's destination with ctl bytes of control messages.
+func (w *udpWriter) message(h *unix.Msghdr, s *udpSlot, ctl int) {
+	h.Name = (*byte)(unsafe.Pointer(&s.name))
+	h.Namelen = unix.SizeofSockaddrInet4
+	if w.p.config.IPv6 {
+		h.Namelen = unix.SizeofSockaddrInet6
+	}
+	h.Control = &s.ctl[0]
+	h.SetControllen(ctl)
 }
 
 // sendRun sends the first n of w.out on fd; single is the socket for datagrams
@@ -285,95 +333,37 @@ func (w *udpWriter) sendRun(fd, single, n int) {
 		if errno == unix.EINTR {
 			continue
 		}
+		w.rest = max(0, w.rest-sent)
 		i += sent
 		if errno == 0 {
 			continue
 		}
-		s := &w.slots[w.order[i]]
+		s := &w.slots[w.first[i]]
+		count := w.count[i]
 		i++
-		if s.seg == 0 {
-			countFailure(s.stats, errno, s.frames)
-			continue
-		}
 		switch errno {
 		case unix.EINVAL, unix.EIO, unix.EMSGSIZE, unix.EOPNOTSUPP:
+			if s.seg == 0 {
+				break
+			}
 			// The kernel does not cut it: the segments need fragments, the route
 			// has an xfrm or the device has no checksum offload.
 			if w.split == nil {
-				w.split = newSplitter()
+				w.split = &splitter{}
 			}
-			w.split.send(single, s)
-		default:
-			countFailure(s.stats, errno, s.frames)
-		}
-	}
-}
-
-// countFailure counts n frames that could not be sent, as iptunnel_xmit_stats
-// and the tunnels' route lookups do.
-func countFailure(s *Counters, errno unix.Errno, n uint64) {
-	if s == nil {
-		return
-	}
-	switch errno {
-	case unix.ENETUNREACH, unix.EHOSTUNREACH, unix.ENETDOWN:
-		s.TxErrors.Add(n)
-		s.TxCarrierErrors.Add(n)
-	case unix.EMSGSIZE, unix.EAGAIN, unix.ENOBUFS, unix.ENOMEM:
-		s.TxDropped.Add(n)
-	default:
-		s.TxErrors.Add(n)
-	}
-}
-
-// splitter sends a train as single datagrams.
-type splitter struct {
-	msgs [maxSegments]unix.Mmsghdr
-	iov  [maxSegments][2]unix.Iovec
-}
-
-func newSplitter() *splitter {
-	p := &splitter{}
-	for i := range p.msgs {
-		p.msgs[i].Hdr.Iov = &p.iov[i][0]
-	}
-	return p
-}
-
-func (p *splitter) send(fd int, s *udpSlot) {
-	head := unsafe.Slice(s.iov[0].Base, s.iov[0].Len)
-	var data []byte
-	if s.hdr.Iovlen > 1 {
-		data = unsafe.Slice(s.iov[1].Base, s.iov[1].Len)
-	}
-	n := 0
-	for len(head)+len(data) > 0 && n < maxSegments {
-		h := &p.msgs[n].Hdr
-		iov := &p.iov[n]
-		left, used := s.seg, 0
-		for _, part := range [2]*[]byte{&head, &data} {
-			if l := min(left, len(*part)); l > 0 {
-				setIovec(&iov[used], (*part)[:l])
-				*part = (*part)[l:]
-				left -= l
-				used++
+			if count > 1 {
+				w.rest = mergeRest
+				w.split.slots(w, single, s, count)
+			} else {
+				w.split.train(w, single, s)
 			}
-		}
-		h.SetIovlen(used)
-		h.Name, h.Namelen = s.hdr.Name, s.hdr.Namelen
-		h.Control = s.hdr.Control
-		h.SetControllen(s.plain)
-		n++
-	}
-	for m := p.msgs[:n]; len(m) > 0; {
-		sent, errno := sendmmsg(fd, m)
-		if errno == unix.EINTR {
 			continue
 		}
-		m = m[sent:]
-		if errno != 0 {
-			countFailure(s.stats, errno, 1)
-			m = m[1:]
+		for ; count > 0; count-- {
+			countFailure(s.stats, errno, s.frames)
+			if s.next >= 0 {
+				s = &w.slots[s.next]
+			}
 		}
 	}
 }

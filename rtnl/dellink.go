@@ -163,9 +163,6 @@ func (ns *Namespace) closeTAP(d *device) {
 	if d.ended != nil {
 		<-d.ended
 	}
-	if d.host != nil {
-		d.host.Release()
-	}
 	if err := d.tap.Close(); err != nil {
 		ns.logErr("close TAP", err)
 	}

@@ -1,7 +1,6 @@
 package rtnl
 
 import (
-	"io"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -212,20 +211,11 @@ func (d *device) closeIO(log func(string, error)) {
 	if d.io == nil {
 		return
 	}
-	closeAll(log, d.io.Reader(), d.out, d.io)
+	// The port waits until no frame thread uses it any more.
+	if err := d.io.Close(); err != nil {
+		log("close port", err)
+	}
 	d.io, d.out = nil, nil
-}
-
-// closeAll ends a device's reader, waits for the threads that write to it, and
-// closes it.
-func closeAll(log func(string, error), r netdev.Reader, out *netdev.Output, c io.Closer) {
-	if err := r.Close(); err != nil {
-		log("close reader", err)
-	}
-	out.Release()
-	if err := c.Close(); err != nil {
-		log("close device", err)
-	}
 }
 
 func (ns *Namespace) logErr(what string, err error) { ns.log.Warn(what, "err", err) }

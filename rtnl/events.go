@@ -198,8 +198,11 @@ func (h bridgeHooks) BridgeChanged(b *bridge.Bridge, features bool) {
 
 // SetAddress implements bridge.Hooks.
 func (h bridgeHooks) SetAddress(b *bridge.Bridge, mac uapi.MAC) {
-	raw := mac.Bytes()
-	h.setQuietly(b.Ifindex(), nlattr.Append(nil, unix.IFLA_ADDRESS, raw[:]))
+	// A TAP keeps its last address where a bridge has none; the view shows the
+	// bridge's own.
+	if raw := mac.Bytes(); mac != 0 {
+		h.setQuietly(b.Ifindex(), nlattr.Append(nil, unix.IFLA_ADDRESS, raw[:]))
+	}
 	if d := h.devs[b.Ifindex()]; d != nil {
 		d.state.MAC = mac
 	}

@@ -1,8 +1,6 @@
 package rtnl
 
 import (
-	"os"
-
 	"golang.org/x/sys/unix"
 
 	"github.com/linkspan/linkspan/nlattr"
@@ -26,13 +24,13 @@ func (r *request) borrow(raw []byte) (out []byte, done func()) {
 		return raw, done
 	}
 	out = append([]byte(nil), raw...)
-	var files []*os.File
+	var files []File
 	for _, off := range at {
 		fd := -1
 		if r.s.caller.Open != nil {
 			if f, err := r.s.caller.Open(int(int32(ne.Uint32(out[off:])))); err == nil {
 				files = append(files, f)
-				fd = int(f.Fd())
+				fd = f.FD()
 			}
 		}
 		ne.PutUint32(out[off:], uint32(int32(fd)))

@@ -1,7 +1,6 @@
 package rtnl
 
 import (
-	"os"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -20,87 +19,69 @@ type outbox struct {
 	queue   [][]byte
 	bytes   int
 	lost    bool // notifications were dropped since the last ENOBUFS
-	pumping bool
+	waiting bool // the poller tells when there is room
 	closed  bool
-	pump    func() // waits until the socket takes data again
 }
+
+// full tells that a send found no room; other errors mean that the client is
+// gone, which the poller finds out by itself.
+func full(err error) bool { return err == unix.EAGAIN || err == unix.ENOBUFS }
 
 // send passes b on, or queues it if the client is slow. Replies (must) always
 // get through; a notification without room is lost and makes the client see
 // ENOBUFS once it reads again.
-func (o *outbox) send(fd int, b []byte, must bool) {
+func (o *outbox) send(s *Session, b []byte, must bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.closed {
 		return
 	}
-	if len(o.queue) == 0 && !o.lost {
-		err := unix.Send(fd, b, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
-		if err != unix.EAGAIN && err != unix.ENOBUFS {
-			return
-		}
+	if len(o.queue) == 0 && !o.lost && !full(unix.Send(s.fd, b, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)) {
+		return
 	}
 	if !must && (o.lost || o.bytes+len(b) > outboxLimit) {
 		o.lost = true
-		o.start()
-		return
+	} else {
+		o.queue = append(o.queue, append([]byte(nil), b...))
+		o.bytes += len(b)
 	}
-	o.queue = append(o.queue, append([]byte(nil), b...))
-	o.bytes += len(b)
-	o.start()
-}
-
-func (o *outbox) start() {
-	if !o.pumping {
-		o.pumping = true
-		go o.pump()
+	if !o.waiting {
+		o.waiting = true
+		s.srv.poll.room(s)
 	}
 }
 
 // drain moves what it can from the queue to the socket and reports whether
-// nothing is left. It is the body of the pump's loop.
-func (o *outbox) drain(fd int, overrun func() []byte) bool {
+// nothing is left.
+func (o *outbox) drain(s *Session) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for len(o.queue) > 0 {
-		err := unix.Send(fd, o.queue[0], unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
-		if err == unix.EAGAIN || err == unix.ENOBUFS {
+		if full(unix.Send(s.fd, o.queue[0], unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)) {
 			return false
 		}
 		o.bytes -= len(o.queue[0])
 		o.queue[0] = nil
 		o.queue = o.queue[1:]
 	}
-	if o.lost && !o.closed {
-		err := unix.Send(fd, overrun(), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
-		if err == unix.EAGAIN || err == unix.ENOBUFS {
+	if o.lost {
+		if full(unix.Send(s.fd, s.overrun(), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)) {
 			return false
 		}
 		o.lost = false
 	}
 	o.queue = nil
-	o.pumping = false
+	o.waiting = false
 	return true
 }
 
-func (o *outbox) close(f *os.File) {
+// close drops the queue and closes the socket: nothing is sent afterwards.
+func (o *outbox) close(fd int) {
 	o.mu.Lock()
+	defer o.mu.Unlock()
 	o.closed = true
 	o.queue, o.bytes = nil, 0
-	o.mu.Unlock()
-	f.Close()
-}
-
-// startPump gives the session's outbox its pump: the runtime's poller tells when
-// the socket takes data again, and closing the file ends the wait.
-func (s *Session) startPump() {
-	s.out.pump = func() {
-		rc, err := s.file.SyscallConn()
-		if err != nil {
-			return
-		}
-		_ = rc.Write(func(fd uintptr) bool { return s.out.drain(int(fd), s.overrun) })
-	}
+	unix.Close(fd)
 }
 
 // overrun is the message that stands for the ENOBUFS of a kernel socket: a
@@ -108,10 +89,5 @@ func (s *Session) startPump() {
 // NLMSG_ERROR for the same.
 func (s *Session) overrun() []byte {
 	m := message{raw: make([]byte, headerLen)}
-	mark := 0
-	b := beginMessage(nil, unix.NLMSG_ERROR, unix.NLM_F_CAPPED, 0, s.pid.Load())
-	e := unix.ENOBUFS
-	b = ne.AppendUint32(b, uint32(-int32(e)))
-	b = append(b, m.raw...)
-	return endMessage(b, mark)
+	return appendAck(nil, &m, s.pid.Load(), unix.ENOBUFS, false, true)
 }

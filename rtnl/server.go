@@ -3,7 +3,6 @@ package rtnl
 import (
 	"fmt"
 	"log/slog"
-	"os"
 	"sync"
 	"syscall"
 
@@ -19,32 +18,38 @@ type Config struct {
 
 // Server holds the sessions of all clients and their port ids.
 type Server struct {
-	cfg     Config
-	buffers sync.Pool
+	cfg  Config
+	poll *poller
 
 	mu       sync.Mutex
 	ports    map[uint32]*Session
-	sessions map[*Session]struct{}
 	nextPort uint32
-	wg       sync.WaitGroup
 }
 
+// maxRequest is the largest packet of requests in bytes. A socket of the kernel's
+// refuses more than its send buffer, 208 KiB by default.
+const maxRequest = 1 << 18
+
 // NewServer makes a Server without sessions.
-func NewServer(cfg Config) *Server {
+func NewServer(cfg Config) (*Server, error) {
+	p, err := newPoller()
+	if err != nil {
+		return nil, err
+	}
 	return &Server{
-		cfg: cfg, ports: map[uint32]*Session{}, sessions: map[*Session]struct{}{},
+		cfg: cfg, poll: p, ports: map[uint32]*Session{},
 		// The kernel starts here too when a process's own id is taken.
 		nextPort: ^uint32(4096) + 1,
-		buffers:  sync.Pool{New: func() any { return new([1 << 18]byte) }},
-	}
+	}, nil
 }
 
 // sessionSendBuffer is how many bytes the socket of a session may hold.
 const sessionSendBuffer = 4 << 20
 
 // Open makes a session of conn, the daemon's end of a SOCK_SEQPACKET connection,
-// which it owns from then on, in ns. It reads conn in a goroutine of its own.
-func (v *Server) Open(conn int, ns *Namespace, c Caller) (*Session, error) {
+// which it owns from then on, in ns. first is a packet that was read from it
+// already, nil if none was.
+func (v *Server) Open(conn int, ns *Namespace, c Caller, first []byte) (*Session, error) {
 	if err := unix.SetNonblock(conn, true); err != nil {
 		unix.Close(conn)
 		return nil, fmt.Errorf("session socket: %w", err)
@@ -52,29 +57,19 @@ func (v *Server) Open(conn int, ns *Namespace, c Caller) (*Session, error) {
 	if unix.SetsockoptInt(conn, unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, sessionSendBuffer) != nil {
 		_ = unix.SetsockoptInt(conn, unix.SOL_SOCKET, unix.SO_SNDBUF, sessionSendBuffer)
 	}
-	s := &Session{srv: v, ns: ns, caller: c, fd: conn, file: os.NewFile(uintptr(conn), "session"),
-		groups: map[uint32]struct{}{}, log: v.cfg.Log}
-	s.startPump()
-	v.mu.Lock()
-	v.sessions[s] = struct{}{}
-	v.mu.Unlock()
-	v.wg.Add(1)
-	go func() {
-		defer v.wg.Done()
-		s.serve()
-	}()
+	s := &Session{srv: v, ns: ns, caller: c, fd: conn, groups: map[uint32]struct{}{}, log: v.cfg.Log}
+	if first != nil {
+		s.Request(first)
+	}
+	if err := v.poll.add(s); err != nil {
+		unix.Close(conn)
+		return nil, err
+	}
 	return s, nil
 }
 
-// Close hangs up on all clients and waits until their sessions have ended.
-func (v *Server) Close() {
-	v.mu.Lock()
-	for s := range v.sessions {
-		_ = unix.Shutdown(s.fd, unix.SHUT_RDWR)
-	}
-	v.mu.Unlock()
-	v.wg.Wait()
-}
+// Close hangs up on all clients.
+func (v *Server) Close() { v.poll.close() }
 
 // assignPort gives s the port id pid, or for 0 the id of the process, or if that
 // is taken the next free one from the top (netlink_bind, netlink_autobind).
@@ -103,7 +98,6 @@ func (v *Server) assignPort(s *Session, pid, tgid uint32) syscall.Errno {
 func (v *Server) forget(s *Session) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	delete(v.sessions, s)
 	if p := s.pid.Load(); p != 0 && v.ports[p] == s {
 		delete(v.ports, p)
 	}

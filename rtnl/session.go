@@ -23,7 +23,13 @@ type Caller struct {
 	NetAdmin bool
 	// Open returns a copy of one of the caller's descriptors, for requests that
 	// name a network namespace by a descriptor's number. It may be nil.
-	Open func(fd int) (*os.File, error)
+	Open func(fd int) (File, error)
+}
+
+// File is a copy of a caller's descriptor.
+type File interface {
+	FD() int
+	Close() error
 }
 
 // Session is one client's netlink socket: its port, options, memberships and the
@@ -32,8 +38,7 @@ type Session struct {
 	srv    *Server
 	ns     *Namespace
 	caller Caller
-	file   *os.File // the daemon's end, for the runtime's poller
-	fd     int      // the same, for non-blocking sends
+	fd     int // the daemon's end
 	log    *slog.Logger
 
 	pid                 atomic.Uint32
@@ -201,10 +206,10 @@ func (s *Session) one(m *message) {
 }
 
 // reply queues a datagram that answers a request: it is never dropped.
-func (s *Session) reply(b []byte) { s.out.send(s.fd, b, true) }
+func (s *Session) reply(b []byte) { s.out.send(s, b, true) }
 
 // notify queues a notification; without room the client gets ENOBUFS instead.
-func (s *Session) notify(b []byte) { s.out.send(s.fd, b, false) }
+func (s *Session) notify(b []byte) { s.out.send(s, b, false) }
 
 // allowed tells whether the caller may change anything (design: root in the
 // daemon's user namespace, the daemon's own uid, or the configured group).
@@ -225,44 +230,8 @@ func (s *Session) allowed() bool {
 	return false
 }
 
-// serve reads what the client sends until it hangs up.
-func (s *Session) serve() {
-	defer s.close()
-	rc, err := s.file.SyscallConn()
-	if err != nil {
-		s.log.Error("session", "err", err)
-		return
-	}
-	for {
-		n, buf, err := 0, []byte(nil), error(nil)
-		rerr := rc.Read(func(fd uintptr) bool {
-			buf = s.srv.buffers.Get().(*[1 << 18]byte)[:]
-			n, err = unix.Read(int(fd), buf)
-			if err == unix.EAGAIN || err == unix.EINTR {
-				s.srv.buffers.Put((*[1 << 18]byte)(buf))
-				buf = nil
-				return err == unix.EINTR
-			}
-			return true
-		})
-		if rerr != nil {
-			return
-		}
-		if err == unix.EINTR {
-			continue
-		}
-		if err == nil && n > 0 {
-			s.Request(buf[:n:n])
-		}
-		if buf != nil {
-			s.srv.buffers.Put((*[1 << 18]byte)(buf))
-		}
-		if err != nil || n == 0 {
-			return
-		}
-	}
-}
-
+// close ends the session once its client has hung up. The supervisor of a shim
+// may hold a copy of the socket, hence the shutdown.
 func (s *Session) close() {
 	s.mu.Lock()
 	s.closed = true
@@ -272,11 +241,14 @@ func (s *Session) close() {
 	s.ns.Lock()
 	if s.kern != nil {
 		s.ns.portGone(s.kern.PortID())
-		s.kern.Close()
+		if err := s.kern.Close(); err != nil {
+			s.log.Warn("session", "err", err)
+		}
 		s.kern = nil
 	}
 	s.ns.Unlock()
-	s.out.close(s.file)
+	_ = unix.Shutdown(s.fd, unix.SHUT_RDWR)
+	s.out.close(s.fd)
 }
 
 // kernel returns the session's socket to the kernel with the client's options.

@@ -52,6 +52,11 @@ func (d *device) appendLinkAttr(b []byte, a nlattr.Attr) []byte {
 	}
 	if d.emulated() {
 		switch a.Type {
+		case unix.IFLA_ADDRESS:
+			if d.br != nil {
+				mac := d.state.MAC.Bytes()
+				return nlattr.Append(b, a.Type, mac[:])
+			}
 		case unix.IFLA_OPERSTATE:
 			return nlattr.AppendU8(b, a.Type, d.ownOperState())
 		case unix.IFLA_MTU:

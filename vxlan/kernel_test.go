@@ -41,6 +41,9 @@ func newKernel(t *testing.T) *kernel {
 		t.Skip("no new network namespace: ", err)
 	}
 	k := &kernel{t: t, fd: socketFor(t, 0), ev: socketFor(t, 1<<(unix.RTNLGRP_NEIGH-1)), lower: map[string]int{}}
+	if err := unix.SetsockoptInt(k.ev, unix.SOL_NETLINK, unix.NETLINK_ADD_MEMBERSHIP, unix.RTNLGRP_TUNNEL); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []string{"ip link add u0 type veth peer name u1", "ip link add u2 mtu 9000 type veth peer name u3"} {
 		k.run(c)
 	}
@@ -173,8 +176,10 @@ func plainBody(b []byte) string {
 
 func plainEvents(l []notify.Change) (out []string) {
 	for _, c := range l {
-		ndm := uapi.ParseNdmsg(c.Body)
-		if ndm.Family == unix.AF_BRIDGE {
+		switch {
+		case c.Type == unix.RTM_NEWTUNNEL || c.Type == unix.RTM_DELTUNNEL:
+			out = append(out, fmt.Sprintf("%d %x", c.Type, c.Body))
+		case uapi.ParseNdmsg(c.Body).Family == unix.AF_BRIDGE:
 			out = append(out, fmt.Sprintf("%d %s", c.Type, plainBody(c.Body)))
 		}
 	}

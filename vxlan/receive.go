@@ -99,7 +99,7 @@ func (d *Device) receive(t *netdev.Thread, f *netdev.Frame, h uint64, vni uint32
 		}
 		return
 	}
-	fixPartial(f, p.mtu)
+	netdev.FixPartial(f, p.mtu)
 	n := len(f.Data) - etherLen
 	if v := d.vnis.stats(vni); v != nil {
 		v.rxPackets.Add(1)

@@ -88,7 +88,9 @@ func (d *Device) VNIDump(flags uint8, emit func(body []byte)) {
 	}
 }
 
-func sameRemote(a, b *vniNode) bool { return a.own() == b.own() && (!a.own() || a.remote == b.remote) }
+// sameRemote tells whether the kernel's dump puts two VNIs into one range: a
+// remote of 0.0.0.0 is not the same to it as none.
+func sameRemote(a, b *vniNode) bool { return a.remote == b.remote }
 
 // VNIFilter tells whether the device has a filter, so that tunnel messages
 // concern it.

@@ -64,7 +64,9 @@ func Start(cfg Config) (*Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.srv = rtnl.NewServer(rtnl.Config{AdminGID: cfg.AdminGID, Log: cfg.Log})
+	if d.srv, err = rtnl.NewServer(rtnl.Config{AdminGID: cfg.AdminGID, Log: cfg.Log}); err != nil {
+		return nil, errors.Join(err, d.ns.Close())
+	}
 	if d.lis, err = listen(cfg); err != nil {
 		return nil, errors.Join(err, d.ns.Close())
 	}
@@ -181,17 +183,17 @@ func (d *Daemon) open(conn, _ int, c shim.Caller) (shim.Session, error) {
 		unix.Close(conn)
 		return nil, shim.ErrNotServed
 	}
-	s, err := d.srv.Open(conn, d.ns, rtnl.Caller{PID: c.PID, UID: c.UID, GID: c.GID, Groups: c.Groups, NetAdmin: c.NetAdmin, Open: openFile(c.PID)})
+	s, err := d.srv.Open(conn, d.ns, rtnl.Caller{PID: c.PID, UID: c.UID, GID: c.GID, Groups: c.Groups, NetAdmin: c.NetAdmin, Open: openFile(c.PID)}, nil)
 	if err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
-// openFile opens a process's descriptors by their numbers.
-func openFile(pid uint32) func(fd int) (*os.File, error) {
-	return func(fd int) (*os.File, error) {
-		return os.OpenFile(fmt.Sprintf("/proc/%d/fd/%d", pid, fd), os.O_RDONLY, 0)
+// openFile opens a process's descriptors of network namespaces by their numbers.
+func openFile(pid uint32) func(fd int) (rtnl.File, error) {
+	return func(fd int) (rtnl.File, error) {
+		return netdev.OpenNS(fmt.Sprintf("/proc/%d/fd/%d", pid, fd))
 	}
 }
 
@@ -203,12 +205,9 @@ func (d *Daemon) raw(c *net.UnixConn, first []byte) {
 		d.cfg.Log.Warn("client refused", "err", err)
 		return
 	}
-	s, err := d.srv.Open(fd, d.ns, caller)
-	if err != nil {
+	if _, err := d.srv.Open(fd, d.ns, caller, first); err != nil {
 		d.cfg.Log.Warn("client refused", "err", err)
-		return
 	}
-	s.Request(first)
 }
 
 // peer returns who is on the other end, by SO_PEERCRED, and a descriptor of the

@@ -1,0 +1,553 @@
+package bridge
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/linkspan/linkspan/nlattr"
+	"github.com/linkspan/linkspan/uapi"
+)
+
+// kernel is the real bridge driver in a network namespace of this test's own, with
+// the same devices as a rig.
+type kernel struct {
+	t       testing.TB
+	nl, ev  int
+	seq     uint32
+	taps    map[int]int // packet sockets on the far ends, by the port's number
+	ifindex map[string]int
+}
+
+var timers = regexp.MustCompile(` timer [0-9]+`)
+
+var ne = binary.NativeEndian
+
+// newKernel moves the calling thread into a new namespace and makes br0 with ports
+// p1..pn there. It skips the test where that is not allowed.
+func newKernel(t testing.TB, n int) *kernel {
+	runtime.LockOSThread() // and never unlock: the thread ends with the test
+	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+		t.Skip("no new network namespace: ", err)
+	}
+	script := "sysctl -qw net.ipv6.conf.default.disable_ipv6=1 && ip link add br0 address 02:00:00:00:00:b0 type bridge forward_delay 0 && ip link set br0 up"
+	for i := 1; i <= n; i++ {
+		script += fmt.Sprintf(" && ip link add p%d address %v type veth peer name q%d && ip link set p%d up && ip link set q%d up && ip link set p%d master br0",
+			i, portMAC(i), i, i, i, i)
+	}
+	script += " && for i in $(seq 100); do ip link show br0 | grep -q 'state UP' && break; sleep 0.03; done; sleep 0.1"
+	if out, err := exec.Command("sh", "-c", script).CombinedOutput(); err != nil {
+		t.Skipf("no bridge here: %v: %s", err, out)
+	}
+	k := &kernel{t: t, taps: map[int]int{}, ifindex: map[string]int{}}
+	ifs, err := net.Interfaces()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range ifs {
+		k.ifindex[i.Name] = i.Index
+	}
+	k.nl, k.ev = k.socket(), k.socket()
+	for _, g := range []int{unix.RTNLGRP_LINK, unix.RTNLGRP_NEIGH, unix.RTNLGRP_MDB} {
+		k.must(unix.SetsockoptInt(k.ev, unix.SOL_NETLINK, unix.NETLINK_ADD_MEMBERSHIP, g))
+	}
+	for i := 0; i <= n; i++ {
+		name := fmt.Sprint("q", i)
+		if i == 0 {
+			name = "br0"
+		}
+		fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW, 0)
+		k.must(err)
+		k.must(unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_IGNORE_OUTGOING, 1))
+		k.must(unix.Bind(fd, &unix.SockaddrLinklayer{Ifindex: k.ifindex[name], Protocol: 0x0300})) // ETH_P_ALL
+		k.taps[i] = fd
+		t.Cleanup(func() { _ = unix.Close(fd) })
+	}
+	return k
+}
+
+// got tells who has received frames, in the words of rig.
+func (k *kernel) got() string {
+	var who []string
+	buf := make([]byte, 2048)
+	for i, fd := range k.taps {
+		for {
+			if _, _, err := unix.Recvfrom(fd, buf, unix.MSG_DONTWAIT); err != nil {
+				break
+			}
+			if i == 0 {
+				who = append(who, "z") // the host comes last
+			} else {
+				who = append(who, fmt.Sprint("p", i))
+			}
+		}
+	}
+	slices.Sort(who)
+	return strings.ReplaceAll(strings.Join(who, " "), "z", "host")
+}
+
+// info returns the attributes of a device's IFLA_LINKINFO.
+func (k *kernel) info(ifindex int) nlattr.Attrs {
+	k.seq++
+	m := ne.AppendUint16(ne.AppendUint32(nil, 32), unix.RTM_GETLINK)
+	m = ne.AppendUint16(m, unix.NLM_F_REQUEST)
+	m = ne.AppendUint32(ne.AppendUint32(m, k.seq), 0)
+	m = uapi.Ifinfomsg{Index: int32(ifindex)}.Append(m)
+	k.must(unix.Sendto(k.nl, m, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}))
+	buf := make([]byte, 1<<16)
+	n, _, err := unix.Recvfrom(k.nl, buf, 0)
+	k.must(err)
+	as, _ := nlattr.Parse(slices.Clone(buf[32:n]), 0)
+	info, _ := as.Get(unix.IFLA_LINKINFO)
+	return info.Nest()
+}
+
+func (k *kernel) must(err error) {
+	k.t.Helper()
+	if err != nil {
+		k.t.Fatal(err)
+	}
+}
+
+func (k *kernel) socket() int {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
+	k.must(err)
+	k.must(unix.SetsockoptInt(fd, unix.SOL_NETLINK, unix.NETLINK_EXT_ACK, 1))
+	k.must(unix.SetsockoptInt(fd, unix.SOL_NETLINK, unix.NETLINK_CAP_ACK, 1))
+	k.must(unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}))
+	k.t.Cleanup(func() { _ = unix.Close(fd) })
+	return fd
+}
+
+// ask sends one request and returns how it was acknowledged.
+func (k *kernel) ask(typ, flags uint16, body []byte) (syscall.Errno, string) {
+	k.seq++
+	m := ne.AppendUint32(nil, uint32(16+len(body)))
+	m = ne.AppendUint16(m, typ)
+	m = ne.AppendUint16(m, flags|unix.NLM_F_REQUEST|unix.NLM_F_ACK)
+	m = ne.AppendUint32(ne.AppendUint32(m, k.seq), 0)
+	k.must(unix.Sendto(k.nl, append(m, body...), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}))
+	buf := make([]byte, 1<<16)
+	for {
+		n, _, err := unix.Recvfrom(k.nl, buf, 0)
+		k.must(err)
+		if ne.Uint16(buf[4:]) != unix.NLMSG_ERROR || ne.Uint32(buf[8:]) != k.seq {
+			continue
+		}
+		as, _ := nlattr.Parse(buf[36:n], 0)
+		text, _ := as.Get(1)
+		return syscall.Errno(-int32(ne.Uint32(buf[16:]))), text.Text()
+	}
+}
+
+// dumpMDB returns the bridge's row of an MDB dump.
+func (k *kernel) dumpMDB() (row []byte) {
+	k.seq++
+	m := ne.AppendUint16(ne.AppendUint32(nil, 24), unix.RTM_GETMDB)
+	m = ne.AppendUint16(m, unix.NLM_F_REQUEST|unix.NLM_F_DUMP)
+	m = ne.AppendUint32(ne.AppendUint32(m, k.seq), 0)
+	k.must(unix.Sendto(k.nl, append(m, unix.AF_BRIDGE, 0, 0, 0, 0, 0, 0, 0), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}))
+	buf := make([]byte, 1<<16)
+	for {
+		n, _, err := unix.Recvfrom(k.nl, buf, 0)
+		k.must(err)
+		for b := buf[:n]; len(b) >= 16; b = b[nlattr.Align(int(ne.Uint32(b))):] {
+			switch ne.Uint16(b[4:]) {
+			case unix.NLMSG_DONE:
+				return row
+			case unix.RTM_GETMDB:
+				row = slices.Clone(b[16:ne.Uint32(b)])
+			}
+		}
+	}
+}
+
+// events returns what subscribers were told, in the words of rig.
+func (k *kernel) events() (out []string) {
+	buf := make([]byte, 1<<16)
+	for {
+		n, _, err := unix.Recvfrom(k.ev, buf, unix.MSG_DONTWAIT)
+		if err != nil {
+			return out
+		}
+		body := buf[16:n]
+		if body[0] != unix.AF_BRIDGE {
+			continue
+		}
+		switch ne.Uint16(buf[4:]) {
+		case unix.RTM_NEWNEIGH:
+			out = append(out, describeRow(body))
+		case unix.RTM_DELNEIGH:
+			out = append(out, "del "+describeRow(body))
+		case unix.RTM_NEWMDB:
+			out = append(out, describeMDB(body))
+		case unix.RTM_DELMDB:
+			out = append(out, "del "+describeMDB(body))
+		case unix.RTM_NEWLINK:
+			as, _ := nlattr.Parse(body[16:], 0)
+			name, _ := as.Get(unix.IFLA_IFNAME)
+			info, _ := as.Get(unix.IFLA_PROTINFO)
+			state, _ := info.Nest().Get(unix.IFLA_BRPORT_STATE)
+			out = append(out, fmt.Sprintf("f7 %s state %d", name.Text(), state.U8()))
+		}
+	}
+}
+
+// pair is the kernel and a rig that must do the same.
+type pair struct {
+	*rig
+	k    *kernel
+	rng  *rand.Rand
+	past []string
+}
+
+func newPair(t *testing.T, n int) *pair {
+	k := newKernel(t, n)
+	r := newBare(t)
+	r.b = r.newBridge(k.ifindex["br0"], bridgeMAC, true)
+	_ = r.b.SetInfo(attrs(a32(unix.IFLA_BR_FORWARD_DELAY, 0)))
+	r.up(true)
+	for i := 1; i <= n; i++ {
+		l := portLink(i)
+		l.Ifindex = k.ifindex[l.Name]
+		r.addLink(l)
+	}
+	r.other[1] = nil // lo
+	r.events()
+	k.events()
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	return &pair{rig: r, k: k, rng: rand.New(rand.NewPCG(seed, 0))}
+}
+
+func pick[T any](rng *rand.Rand, from ...T) T { return from[rng.IntN(len(from))] }
+
+// device picks the bridge, as nil, or a port.
+func (p *pair) device() (*Port, int) {
+	ports := p.b.Ports()
+	i := p.rng.IntN(len(ports) + 1)
+	if i == len(ports) {
+		return nil, p.b.Ifindex()
+	}
+	return ports[i], ports[i].ifindex
+}
+
+// same compares results and events. With sorted their order does not count, as where
+// it depends on addresses of kernel objects.
+func (p *pair) same(what string, errno syscall.Errno, msg string, err error, sorted bool) bool {
+	var got *nlattr.Error
+	if err != nil {
+		got = nlattr.AsError(err)
+	} else {
+		got = &nlattr.Error{}
+	}
+	// Carriers and timers are not what is compared here.
+	mine := slices.DeleteFunc(p.events(), func(s string) bool {
+		return strings.HasPrefix(s, "f0") || strings.HasPrefix(s, "carrier") || strings.HasPrefix(s, "address") || strings.HasPrefix(s, "mtu")
+	})
+	theirs := p.k.events()
+	for _, l := range [][]string{mine, theirs} {
+		for i := range l {
+			l[i] = timers.ReplaceAllString(l[i], " timer T")
+		}
+	}
+	if sorted {
+		slices.Sort(mine)
+		slices.Sort(theirs)
+	}
+	p.past = append(p.past, what)
+	if got.Errno == errno && got.Msg == msg && slices.Equal(mine, theirs) {
+		return true
+	}
+	p.t.Logf("before:\n%s", strings.Join(p.past[max(0, len(p.past)-12):], "\n"))
+	p.t.Errorf("%s:\nkernel: %v %q\n  %s\nours:   %v %q\n  %s", what, errno, msg, strings.Join(theirs, "\n  "), got.Errno, got.Msg, strings.Join(mine, "\n  "))
+	return false
+}
+
+// nextTick makes it later for both: a source that was seen in this tick already does
+// not count as seen again.
+func (p *pair) nextTick() {
+	time.Sleep(tick + time.Millisecond)
+	p.clock.Advance(tick)
+}
+
+func (p *pair) mac() uapi.MAC {
+	return pick(p.rng, macA, macB, 0x020000000003, 0x020000000004, 0x020000000005, portMAC(1), portMAC(2), portMAC(3), bridgeMAC, broadcast, 0)
+}
+
+func (p *pair) add() bool {
+	dev, ifindex := p.device()
+	q := FDBRequest{
+		MAC: p.mac(), State: pick[uint16](p.rng, 0, 2, 2, 4, 0x40, 0x42, 0x80, 0xc0, 0x84),
+		Flags:   pick[uint8](p.rng, 0, 0, 0, 0, uapi.NTFUse, uapi.NTFExtLearned, uapi.NTFSticky, uapi.NTFExtLearned|uapi.NTFSticky),
+		NLFlags: pick[uint16](p.rng, create, create, create|replace, create|excl, 0, replace),
+	}
+	body := nlattr.Append(nil, uapi.NDALLAddr, q.MAC.Append(nil))
+	if p.rng.IntN(4) == 0 {
+		x := pick(p.rng, activity(1), activity(3), activity(0), activity(2), activity(7), ext(nlattr.AppendFlag(nil, 2)), ext(a8(9, 1)))
+		q.Ext, q.HasExt = x, true
+		body = nlattr.Append(body, x.Type|nlattr.FlagNested, x.Data)
+	}
+	if p.rng.IntN(20) == 0 {
+		q.VID = 5
+		body = append(body, a16(uapi.NDAVLAN, 5)...)
+	}
+	if p.rng.IntN(20) == 0 {
+		q.FlagsExt = pick[uint32](p.rng, 0, 1, 2)
+		body = append(body, a32(uapi.NDAFlagsExt, q.FlagsExt)...)
+	}
+	if q.Flags&uapi.NTFUse != 0 {
+		p.nextTick()
+	}
+	flags := q.Flags | uapi.NTFMaster
+	if dev == nil {
+		flags = q.Flags | uapi.NTFSelf
+	}
+	m := uapi.Ndmsg{Family: unix.AF_BRIDGE, Ifindex: int32(ifindex), State: q.State, Flags: flags}.Append(nil)
+	errno, msg := p.k.ask(unix.RTM_NEWNEIGH, q.NLFlags, append(m, body...))
+	return p.same(fmt.Sprintf("add dev %d %+v", ifindex, q), errno, msg, p.b.FDBAdd(dev, q), false)
+}
+
+func (p *pair) del() bool {
+	dev, ifindex := p.device()
+	mac := p.mac()
+	flags := uint8(uapi.NTFMaster)
+	if dev == nil {
+		flags = uapi.NTFSelf
+	}
+	m := uapi.Ndmsg{Family: unix.AF_BRIDGE, Ifindex: int32(ifindex), Flags: flags}.Append(nil)
+	errno, msg := p.k.ask(unix.RTM_DELNEIGH, 0, nlattr.Append(m, uapi.NDALLAddr, mac.Append(nil)))
+	return p.same(fmt.Sprintf("del %v dev %d", mac, ifindex), errno, msg, p.b.FDBDel(dev, mac, 0), false)
+}
+
+func (p *pair) flushRows() bool {
+	dev, ifindex := p.device()
+	ndm := uapi.Ndmsg{
+		Family: unix.AF_BRIDGE, Ifindex: int32(ifindex), State: pick[uint16](p.rng, 0, 0, 0x40, 0x80, 2),
+		Flags: uapi.NTFMaster | pick[uint8](p.rng, 0, 0, uapi.NTFUse, uapi.NTFSticky, uapi.NTFExtLearned, uapi.NTFRouter, uapi.NTFProxy),
+	}
+	if dev == nil {
+		ndm.Flags ^= uapi.NTFMaster | uapi.NTFSelf
+	}
+	var body []byte
+	for range p.rng.IntN(4) {
+		body = append(body, pick(p.rng, a16(16, 0xc0), a16(16, 0x80), a8(17, uapi.NTFUse), a8(17, 0xff), a16(5, 7), a16(5, 0), a32(5, 1),
+			a32(8, uint32(p.b.Ports()[0].ifindex)), a32(8, uint32(p.b.ifindex)), a32(8, 0), a32(8, 9999), a32(8, 1), a32(9, 1), a8(99, 1), a8(16, 1))...)
+	}
+	errno, msg := p.k.ask(unix.RTM_DELNEIGH, uapi.NLMBulk, append(ndm.Append(nil), body...))
+	as, left := nlattr.Parse(body, 0)
+	return p.same(fmt.Sprintf("flush %+v %x", ndm, body), errno, msg, p.b.FDBFlush(dev, ndm, as, left), false)
+}
+
+// frame has a frame come in on a port, or be sent by the host.
+func (p *pair) frame() bool {
+	i := p.rng.IntN(len(p.k.taps))
+	dst := pick(p.rng, broadcast, 0x0180c2000000|uapi.MAC(p.rng.IntN(17)), 0x010000000001, p.mac(), p.mac())
+	f := ether(dst, p.mac())
+	p.nextTick()
+	if _, err := unix.Write(p.k.taps[i], f); err != nil {
+		p.t.Fatal(err)
+	}
+	time.Sleep(2 * time.Millisecond)
+	p.send(p.b.Port(p.k.ifindex[fmt.Sprint("p", i)]), f)
+	what := fmt.Sprintf("frame %v > %v on p%d", uapi.MACFrom(f[6:]), dst, i)
+	theirs, mine := p.k.got(), p.got()
+	if theirs != mine {
+		p.t.Errorf("%s: the kernel gave it to %q, we to %q", what, theirs, mine)
+	}
+	return p.same(what, 0, "", nil, false) && theirs == mine
+}
+
+func (p *pair) setPort() bool {
+	ports := p.b.Ports()
+	q := ports[p.rng.IntN(len(ports))]
+	var body []byte
+	for range 1 + p.rng.IntN(3) {
+		flag := portFlags[p.rng.IntN(len(portFlags))].typ
+		if flag == unix.IFLA_BRPORT_PROXYARP_WIFI || flag == unix.IFLA_BRPORT_NEIGH_SUPPRESS {
+			flag = unix.IFLA_BRPORT_ISOLATED
+		}
+		value := uint8(p.rng.IntN(2))
+		body = append(body, pick(p.rng, a8(flag, value), a8(flag, value), a8(flag, value), a8(flag, value), a8(flag, value), a8(flag, value),
+			a16(2, uint16(p.rng.IntN(64))), a16(31, 0x4005), a16(31, 0), a8(1, uint8(p.rng.IntN(6))), a8(1, 3), a8(1, 3), a8(8, 0), a8(8, 1), a8(39, 1), a8(39, 0), a8(40, 1), a8(40, 0), a32(3, 0), a32(3, 7),
+			a16(2, 99), abytes(24), a8(25, uint8(p.rng.IntN(5))), a16(31, 2), a32(34, uint32(ports[0].ifindex)), a32(34, 0), a32(34, 1), a8(43, 2),
+			a32(41, 1), a32(37, 0), a8(99, 1))...)
+	}
+	m := uapi.Ifinfomsg{Family: unix.AF_BRIDGE, Index: int32(q.ifindex)}.Append(nil)
+	errno, msg := p.k.ask(unix.RTM_SETLINK, 0, nlattr.Append(m, unix.IFLA_PROTINFO|nlattr.FlagNested, body))
+	as, _ := nlattr.Parse(body, 0)
+	err := q.SetInfo(as)
+	if err == nil {
+		p.PortChanged(q, false)
+	}
+	what := fmt.Sprintf("port %s %s", q.link.Name, layout(as))
+	data, _ := p.k.info(q.ifindex).Get(unix.IFLA_INFO_SLAVE_DATA)
+	return p.same(what, errno, msg, err, false) && p.sameAttrs(what, data.Data, q.AppendInfo(nil))
+}
+
+// setBridge changes IFLA_INFO_DATA.
+func (p *pair) setBridge() bool {
+	var body []byte
+	for range 1 + p.rng.IntN(3) {
+		mask := pick[uint32](p.rng, 0, 1, 8, 9, 2, 4, 1<<7, 16)
+		v := pick[uint32](p.rng, 0, 1, 2, 3, 99, 100, 199, 200, 555, 1000, 1001, 4000, 99999)
+		body = append(body, pick(p.rng, a32(1, v), a32(2, v), a32(3, v), a16(6, uint16(v)), a16(9, uint16(v)), a16(9, 0x4008), a16(9, 0), abytes(21), a8(22, uint8(v)),
+			a8(24, uint8(v)), a32(26, v), a32(27, 4096+v), a32(28, v), a32(29, v), a64(30, uint64(v)), a64(33, uint64(v)), a64(35, uint64(v)), a64(34, uint64(v)),
+			a8(36, uint8(v)), a8(37, uint8(v)), a8(42, uint8(v)), a8(43, uint8(v)), a8(44, uint8(v)), boolopt(mask&uint32(p.rng.IntN(32)), mask), a32(49, v), a32(50, v),
+			abytes(20, 1, 0x80, 0xc2, 0, 0, byte(v&0x1f)), abytes(20, 1, 0x80, 0xc2), a8(7, uint8(v)), a32(8, v), a8(1, 5), a64(11, 3), a32(48, 1))...)
+	}
+	m := uapi.Ifinfomsg{Index: int32(p.b.ifindex)}.Append(nil)
+	kind := nlattr.AppendString(nil, unix.IFLA_INFO_KIND, "bridge")
+	errno, msg := p.k.ask(unix.RTM_NEWLINK, 0, append(m, nest(unix.IFLA_LINKINFO, kind, nest(unix.IFLA_INFO_DATA, body))...))
+	as, _ := nlattr.Parse(body, 0)
+	err := CheckInfo(as, false)
+	if err == nil {
+		err = p.b.SetInfo(as)
+	}
+	// Without a forward delay nothing but requests makes events.
+	_ = p.b.SetInfo(attrs(a32(unix.IFLA_BR_FORWARD_DELAY, 0), a32(unix.IFLA_BR_FDB_MAX_LEARNED, 0)))
+	if n, _ := p.k.ask(unix.RTM_NEWLINK, 0, append(m, nest(unix.IFLA_LINKINFO, kind, nest(unix.IFLA_INFO_DATA, a32(1, 0), a32(49, 0)))...)); n != 0 {
+		p.t.Fatal(n)
+	}
+	what := fmt.Sprintf("bridge %x", body)
+	data, _ := p.k.info(p.b.ifindex).Get(unix.IFLA_INFO_DATA)
+	return p.same(what, errno, msg, err, false) && p.sameAttrs(what, data.Data, p.b.AppendInfo(nil))
+}
+
+// sameAttrs compares attributes, timers excepted.
+func (p *pair) sameAttrs(what string, theirs, mine []byte) bool {
+	lines := func(b []byte) (out []string) {
+		as, _ := nlattr.Parse(b, 0)
+		for _, a := range as {
+			if len(a.Data) == 8 && (a.Type >= 16 && a.Type <= 19 || a.Type >= 21 && a.Type <= 23) {
+				a.Data = nil
+			}
+			out = append(out, fmt.Sprintf("%d:%x", a.Type, a.Data))
+		}
+		return out
+	}
+	k, m := lines(theirs), lines(mine)
+	if slices.Equal(k, m) {
+		return true
+	}
+	p.t.Logf("before:\n%s", strings.Join(p.past[max(0, len(p.past)-12):], "\n"))
+	p.t.Errorf("%s:\nkernel %v\nours   %v", what, k, m)
+	return false
+}
+
+// address changes the MAC of a port or of the bridge.
+func (p *pair) address() bool {
+	dev, ifindex := p.device()
+	mac := pick(p.rng, portMAC(1), portMAC(2), portMAC(3), bridgeMAC, macA, macB)
+	m := uapi.Ifinfomsg{Index: int32(ifindex)}.Append(nil)
+	errno, _ := p.k.ask(unix.RTM_SETLINK, 0, nlattr.Append(m, unix.IFLA_ADDRESS, mac.Append(nil)))
+	if dev == nil {
+		p.b.SetUserAddress(mac)
+	} else {
+		dev.AddressSet(mac)
+	}
+	return p.same(fmt.Sprintf("address of %d %v", ifindex, mac), errno, "", nil, false)
+}
+
+func (p *pair) mdbRequest() bool {
+	_, ifindex := p.device()
+	e := entry4(ifindex, uint8(p.rng.IntN(2)), pick(p.rng, groupG, groupG, groupH))
+	if p.rng.IntN(6) == 0 {
+		e = pick(p.rng, mdbEntry{ifindex: ifindex, state: e.state, addr: [16]byte{1, 2}}, mdbEntry{ifindex: 1, state: e.state, addr: groupG, proto: groupIPv4},
+			entry4(ifindex, 3, groupG), entry4(ifindex, 0, ip4(224, 0, 0, 1)), mdbEntry{ifindex: ifindex, state: 1, proto: groupIPv6, addr: [16]byte{0xff, 0x0e, 15: 1}})
+	}
+	typ, flags := pick[uint16](p.rng, unix.RTM_NEWMDB, unix.RTM_NEWMDB, unix.RTM_DELMDB), pick[uint16](p.rng, create, create|replace, replace)
+	var extra [][]byte
+	for range p.rng.IntN(4) {
+		extra = append(extra, pick(p.rng, source(10, 0, 0, byte(1+p.rng.IntN(3))), mode(uint8(p.rng.IntN(3))), mode(0), mode(1), sources(1, 2), sources(2, 3), sources(),
+			a8(4, 4), a8(4, 9), a8(4, 1), a8(10, 1)))
+	}
+	if typ == unix.RTM_DELMDB && p.rng.IntN(4) == 0 {
+		flags = uapi.NLMBulk
+		e = pick(p.rng, mdbEntry{}, mdbEntry{ifindex: ifindex}, mdbEntry{state: e.state}, mdbEntry{vid: 3}, e)
+	}
+	body := e.attr()
+	if len(extra) > 0 {
+		body = append(body, setAttrs(extra...)...)
+	}
+	errno, msg := p.k.ask(typ, flags, append(p.b.appendPortMsg(nil, unix.AF_BRIDGE), body...))
+	if typ == unix.RTM_DELMDB {
+		p.nextTick() // the kernel collects empty groups a little later
+	}
+	as, _ := nlattr.Parse(body, 0)
+	what := fmt.Sprintf("mdb %d %#x %+v %x", typ, flags, e, extra)
+	return p.same(what, errno, msg, p.b.MDBRequest(typ, flags, as), true) && p.sameMDB(what)
+}
+
+// sameMDB compares dumps. A group that has lost all its members is listed until the
+// kernel has collected it.
+func (p *pair) sameMDB(what string) bool {
+	lines := func(body []byte) []string {
+		l := strings.Split(timers.ReplaceAllString(describeMDB(body), " timer T"), "; ")
+		slices.Sort(l)
+		return l
+	}
+	mine, theirs := lines(p.b.MDBDump()), lines(p.k.dumpMDB())
+	if slices.Equal(mine, theirs) {
+		return true
+	}
+	p.t.Logf("before:\n%s", strings.Join(p.past[max(0, len(p.past)-12):], "\n"))
+	p.t.Errorf("%s: dump:\nkernel:\n  %s\nours:\n  %s", what, strings.Join(theirs, "\n  "), strings.Join(mine, "\n  "))
+	return false
+}
+
+// run does random operations until something differs: for 1.5 s, or as long as
+// LINKSPAN_KERNEL_TIME says.
+func (p *pair) run(ops ...func() bool) {
+	d := 1500 * time.Millisecond
+	if s := os.Getenv("LINKSPAN_KERNEL_TIME"); s != "" {
+		var err error
+		if d, err = time.ParseDuration(s); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+	n := 0
+	for end := time.Now().Add(d); time.Now().Before(end); n++ {
+		if !ops[p.rng.IntN(len(ops))]() {
+			break
+		}
+	}
+	p.t.(*testing.T).Logf("%d operations", n)
+}
+
+// TestAgainstKernelFDB does random things to the kernel's bridge and to ours. It needs
+// root and a kernel with the bridge driver.
+func TestAgainstKernelFDB(t *testing.T) {
+	p := newPair(t, 3)
+	p.run(p.add, p.add, p.add, p.add, p.del, p.flushRows, p.frame, p.frame, p.frame, p.setPort, p.setPort, p.setBridge, p.address)
+	// Dumps have the order in which a flush deletes.
+	if !t.Failed() {
+		errno, msg := p.k.ask(unix.RTM_DELNEIGH, uapi.NLMBulk, uapi.Ndmsg{Family: unix.AF_BRIDGE, Ifindex: int32(p.b.ifindex), Flags: uapi.NTFSelf}.Append(nil))
+		p.same("flush all", errno, msg, p.b.FDBFlush(nil, uapi.Ndmsg{Flags: uapi.NTFSelf}, nil, 0), false)
+	}
+}
+
+func TestAgainstKernelMDB(t *testing.T) {
+	for _, version := range []uint8{2, 3} {
+		t.Run(fmt.Sprint("igmp ", version), func(t *testing.T) {
+			p := newPair(t, 3)
+			if out, err := exec.Command("ip", "link", "set", "br0", "type", "bridge", "mcast_igmp_version", fmt.Sprint(version)).CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			_ = p.b.SetInfo(attrs(a8(unix.IFLA_BR_MCAST_IGMP_VERSION, version)))
+			p.run(p.mdbRequest)
+		})
+	}
+}
