@@ -84,8 +84,12 @@ func (k *kernel) got() string {
 	buf := make([]byte, 2048)
 	for i, fd := range k.taps {
 		for {
-			if _, _, err := unix.Recvfrom(fd, buf, unix.MSG_DONTWAIT); err != nil {
+			n, _, err := unix.Recvfrom(fd, buf, unix.MSG_DONTWAIT)
+			if err != nil {
 				break
+			}
+			if n < 14 || buf[12] != 0x88 || buf[13] != 0xb5 {
+				continue // the kernel's own, IGMP for one
 			}
 			if i == 0 {
 				who = append(who, "z") // the host comes last

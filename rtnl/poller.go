@@ -15,7 +15,8 @@ type poller struct {
 	done       chan struct{}
 
 	mu       sync.Mutex
-	sessions map[int32]*Session
+	sessions map[int32]*Session // by Session.id, which is never used again
+	next     int32
 	closed   bool
 }
 
@@ -30,7 +31,7 @@ func newPoller() (*poller, error) {
 		return nil, fmt.Errorf("eventfd: %w", err)
 	}
 	p := &poller{epfd: epfd, wake: wake, done: make(chan struct{}), sessions: map[int32]*Session{}}
-	err = unix.EpollCtl(epfd, unix.EPOLL_CTL_ADD, wake, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(wake)})
+	err = unix.EpollCtl(epfd, unix.EPOLL_CTL_ADD, wake, &unix.EpollEvent{Events: unix.EPOLLIN})
 	if err != nil {
 		unix.Close(epfd)
 		unix.Close(wake)
@@ -47,22 +48,26 @@ func (p *poller) add(s *Session) error {
 	if p.closed {
 		return unix.ESHUTDOWN
 	}
-	if err := p.want(s.fd, unix.EPOLL_CTL_ADD, false); err != nil {
+	// A descriptor's number may name another session by the time an event of
+	// it is looked at.
+	p.next++
+	s.id = p.next
+	if err := p.want(s, unix.EPOLL_CTL_ADD, false); err != nil {
 		return fmt.Errorf("epoll: %w", err)
 	}
-	p.sessions[int32(s.fd)] = s
+	p.sessions[s.id] = s
 	return nil
 }
 
 // room asks to be told, once, when the session's socket takes data again.
-func (p *poller) room(s *Session) { _ = p.want(s.fd, unix.EPOLL_CTL_MOD, true) }
+func (p *poller) room(s *Session) { _ = p.want(s, unix.EPOLL_CTL_MOD, true) }
 
-func (p *poller) want(fd, op int, out bool) error {
-	ev := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLRDHUP, Fd: int32(fd)}
+func (p *poller) want(s *Session, op int, out bool) error {
+	ev := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLRDHUP, Fd: s.id}
 	if out {
 		ev.Events |= unix.EPOLLOUT
 	}
-	return unix.EpollCtl(p.epfd, op, fd, &ev)
+	return unix.EpollCtl(p.epfd, op, s.fd, &ev)
 }
 
 // run serves the sessions until close; then it ends those that are left.
@@ -79,7 +84,7 @@ func (p *poller) run() {
 			break
 		}
 		for _, ev := range events[:n] {
-			if ev.Fd == int32(p.wake) {
+			if ev.Fd == 0 {
 				p.endAll()
 				return
 			}
@@ -96,7 +101,7 @@ func (p *poller) run() {
 // serve handles what epoll reported of a session.
 func (p *poller) serve(s *Session, events uint32, buf []byte) {
 	if events&unix.EPOLLOUT != 0 && s.out.drain(s) {
-		_ = p.want(s.fd, unix.EPOLL_CTL_MOD, false)
+		_ = p.want(s, unix.EPOLL_CTL_MOD, false)
 	}
 	if events&(unix.EPOLLIN|unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) == 0 {
 		return
@@ -114,11 +119,13 @@ func (p *poller) serve(s *Session, events uint32, buf []byte) {
 	}
 }
 
-// end stops watching a session and closes it.
+// end stops watching a session and closes it. The supervisor of a shim may hold a
+// copy of the descriptor, with which the watch would outlive its closing.
 func (p *poller) end(s *Session) {
 	p.mu.Lock()
-	delete(p.sessions, int32(s.fd))
+	delete(p.sessions, s.id)
 	p.mu.Unlock()
+	_ = unix.EpollCtl(p.epfd, unix.EPOLL_CTL_DEL, s.fd, nil)
 	s.close()
 }
 

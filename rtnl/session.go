@@ -38,7 +38,8 @@ type Session struct {
 	srv    *Server
 	ns     *Namespace
 	caller Caller
-	fd     int // the daemon's end
+	fd     int   // the daemon's end
+	id     int32 // with the poller
 	log    *slog.Logger
 
 	pid                 atomic.Uint32
