@@ -5,12 +5,12 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 LDFLAGS := -X main.version=$(VERSION)
 STATICCHECK ?= $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.7.0
 
-.PHONY: all build test race lint bench fuzz demo install clean
+.PHONY: all build test race lint bench fuzz conformance demo install clean
 
 all: build
 
 build:
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
+	CGO_ENABLED=0 $(GO) build -buildvcs=false -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
 
 test: build
 	$(GO) test ./...
@@ -30,6 +30,10 @@ bench:
 FUZZTIME ?= 1m
 fuzz:
 	scripts/fuzz $(FUZZTIME)
+
+# The scenarios whose transcripts must be the kernel's; needs root.
+conformance: build
+	scripts/conformance
 
 demo: build
 	scripts/demo

@@ -107,6 +107,7 @@ func (b *Bridge) recalculateID() bool {
 // changeBridgeID gives the bridge another MAC (br_stp_change_bridge_id). device
 // tells that the device must be told.
 func (b *Bridge) changeBridgeID(mac uapi.MAC, device bool) {
+	wasRoot := b.stp.isRoot()
 	b.changeOwnAddress(mac)
 	old := b.stp.id.mac()
 	b.stp.id = b.stp.id.withMAC(mac)
@@ -124,4 +125,5 @@ func (b *Bridge) changeBridgeID(mac uapi.MAC, device bool) {
 	}
 	b.updateConfiguration()
 	b.selectStates()
+	b.rootChanged(wasRoot)
 }

@@ -27,7 +27,10 @@ const (
 
 // config is what IFLA_BR_* set, multicast aside. Times are in ticks.
 type config struct {
-	forwardDelay, helloTime, maxAge ticks
+	// The first three hold; the second three are what the user set, which differs
+	// where another bridge is the root.
+	forwardDelay, helloTime, maxAge                   ticks
+	bridgeForwardDelay, bridgeHelloTime, bridgeMaxAge ticks
 	// bridgeAgeing is what the user set; ageing is what holds, which differs
 	// after a topology change.
 	ageing, bridgeAgeing ticks
@@ -41,6 +44,7 @@ type config struct {
 func defaultConfig() config {
 	return config{
 		forwardDelay: 15 * second, helloTime: 2 * second, maxAge: 20 * second,
+		bridgeForwardDelay: 15 * second, bridgeHelloTime: 2 * second, bridgeMaxAge: 20 * second,
 		ageing: 300 * second, bridgeAgeing: 300 * second, groupAddr: 0x0180c2000000,
 	}
 }

@@ -143,25 +143,30 @@ func (b *Bridge) setForwardDelay(a nlattr.Attr) error {
 	if b.cfg.stp && (t < minForwardDelay || t > maxForwardDelay) {
 		return nlattr.Errno(syscall.ERANGE)
 	}
-	b.cfg.forwardDelay = t
-	b.updateHold()
+	b.setBridgeForwardDelay(t)
 	return nil
 }
 
-func (b *Bridge) setHelloTime(a nlattr.Attr) (err error) {
+func (b *Bridge) setHelloTime(a nlattr.Attr) error {
 	t, err := within(a, minHelloTime, maxHelloTime)
-	if err == nil {
+	if err != nil {
+		return err
+	}
+	if b.cfg.bridgeHelloTime = t; b.stp.isRoot() {
 		b.cfg.helloTime = t
 	}
-	return err
+	return nil
 }
 
 func (b *Bridge) setMaxAge(a nlattr.Attr) error {
 	t, err := within(a, minMaxAge, maxMaxAge)
-	if err == nil {
+	if err != nil {
+		return err
+	}
+	if b.cfg.bridgeMaxAge = t; b.stp.isRoot() {
 		b.cfg.maxAge = t
 	}
-	return err
+	return nil
 }
 
 // setAgeing also starts the worker that deletes expired rows, even on a bridge

@@ -41,10 +41,10 @@ func (b *Bridge) AppendInfo(buf []byte) []byte {
 	buf = u16(buf, unix.IFLA_BR_GROUP_FWD_MASK, c.groupFwdMask)
 	buf = appendID(buf, unix.IFLA_BR_BRIDGE_ID, b.stp.id)
 	buf = appendID(buf, unix.IFLA_BR_ROOT_ID, b.stp.root)
-	buf = u16(buf, unix.IFLA_BR_ROOT_PORT, 0)
-	buf = u32(buf, unix.IFLA_BR_ROOT_PATH_COST, 0)
+	buf = u16(buf, unix.IFLA_BR_ROOT_PORT, b.stp.rootPort)
+	buf = u32(buf, unix.IFLA_BR_ROOT_PATH_COST, b.stp.rootPathCost)
 	buf = u8(buf, unix.IFLA_BR_TOPOLOGY_CHANGE, bool8(b.stp.topology))
-	buf = u8(buf, unix.IFLA_BR_TOPOLOGY_CHANGE_DETECTED, bool8(b.stp.topology))
+	buf = u8(buf, unix.IFLA_BR_TOPOLOGY_CHANGE_DETECTED, bool8(b.stp.detected))
 	buf = nlattr.Append(buf, unix.IFLA_BR_GROUP_ADDR, c.groupAddr.Append(make([]byte, 0, 6)))
 	var mark int
 	buf, mark = nlattr.Nest(buf, unix.IFLA_BR_MULTI_BOOLOPT)

@@ -186,3 +186,8 @@ func (b *Bridge) notifyRouter(typ uint16, p *Port) {
 func (b *Bridge) appendPortMsg(buf []byte, family byte) []byte {
 	return appendNative32(append(buf, family, 0, 0, 0), uint32(b.ifindex))
 }
+
+// Snooping tells whether IGMP and MLD snooping is on (IFLA_BR_MCAST_SNOOPING). A
+// bridge that is up and snoops listens to the all-snoopers groups 224.0.0.106 and
+// ff02::6a itself (br_multicast_join_snoopers); the layer above joins for it.
+func (b *Bridge) Snooping() bool { return b.mcast.snooping }

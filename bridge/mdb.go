@@ -293,16 +293,13 @@ func (b *Bridge) followMode(pg *portGroup, mode uint8) {
 			continue
 		}
 		for _, s := range slices.Backward(slices.Clone(o.srcs)) {
-			sg := b.mdb.groups[pg.g.key.withSrc(s.addr)]
-			if sg == nil {
-				continue
-			}
-			member := sg.port(pg.p)
-			switch {
-			case mode == modeExclude && member == nil:
-				b.addStarExclude(sg, pg.p)
-			case mode == modeInclude && member != nil && member.flags&groupStarExcl != 0:
-				b.deletePortGroup(member)
+			k := pg.g.key.withSrc(s.addr)
+			if mode == modeExclude {
+				b.addStarExclude(k, pg.p)
+			} else if sg := b.mdb.groups[k]; sg != nil {
+				if member := sg.port(pg.p); member != nil && member.flags&groupStarExcl != 0 {
+					b.deletePortGroup(member)
+				}
 			}
 		}
 	}
@@ -320,13 +317,23 @@ func (b *Bridge) addExcludePorts(sg *group) {
 		b.mdb.publishGroup(sg, false)
 	}
 	for _, pg := range slices.Clone(star.ports) {
-		if pg.mode == modeExclude && sg.port(pg.p) == nil {
-			b.addStarExclude(sg, pg.p)
+		if pg.mode == modeExclude {
+			b.addStarExclude(sg.key, pg.p)
 		}
 	}
 }
 
-func (b *Bridge) addStarExclude(sg *group, p *Port) {
+// addStarExclude adds a port to an (S, G) because it wants all of (*, G). The group
+// is made if need be: a user may have deleted it under its source.
+func (b *Bridge) addStarExclude(k groupKey, p *Port) {
+	m := &p.mcast
+	if p.state == stateDisabled || m.maxGroups != 0 && m.groups >= m.maxGroups {
+		return
+	}
+	sg, err := b.newGroup(k)
+	if err != nil || sg.port(p) != nil {
+		return
+	}
 	pg := &portGroup{g: sg, p: p, mode: modeInclude, proto: rtprotKernel}
 	b.joinPort(sg, pg)
 	b.notifyGroup(unix.RTM_NEWMDB, sg, pg)

@@ -120,7 +120,12 @@ func (b *Bridge) addMembership(c mdbConfig) error {
 		return nlattr.Errf(syscall.EEXIST, "bridge: %s group is already joined by port", kind)
 	}
 	if err := b.setSources(pg, c); err != nil {
-		b.abandon(pg)
+		for _, s := range slices.Backward(slices.Clone(pg.srcs)) {
+			b.deleteSource(pg, s)
+		}
+		if created {
+			b.abandon(pg)
+		}
 		return err
 	}
 	b.configure(pg, c)
@@ -150,9 +155,6 @@ func (b *Bridge) configure(pg *portGroup, c mdbConfig) {
 // abandon takes back a membership whose sources could not be added. It was never
 // reported.
 func (b *Bridge) abandon(pg *portGroup) {
-	for _, s := range slices.Backward(slices.Clone(pg.srcs)) {
-		b.deleteSource(pg, s)
-	}
 	pg.g.ports = slices.DeleteFunc(pg.g.ports, func(o *portGroup) bool { return o == pg })
 	m := &pg.p.mcast
 	m.members = slices.DeleteFunc(m.members, func(o *portGroup) bool { return o == pg })

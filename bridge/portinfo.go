@@ -143,7 +143,7 @@ func (p *Port) setPriority(a nlattr.Attr) error {
 	}
 	designated := p.designated()
 	p.priority = uint8(prio)
-	id := portID(p.priority, p.no)
+	id := p.id()
 	if designated {
 		p.stp.designatedPort = id
 	}
@@ -212,8 +212,8 @@ func (p *Port) AppendInfo(buf []byte) []byte {
 	buf = appendID(buf, unix.IFLA_BRPORT_ROOT_ID, p.stp.designatedRoot)
 	buf = appendID(buf, unix.IFLA_BRPORT_BRIDGE_ID, p.stp.designatedBridge)
 	buf = u16(buf, unix.IFLA_BRPORT_DESIGNATED_PORT, p.stp.designatedPort)
-	buf = u16(buf, unix.IFLA_BRPORT_DESIGNATED_COST, p.stp.designatedCost)
-	buf = u16(buf, unix.IFLA_BRPORT_ID, portID(p.priority, p.no))
+	buf = u16(buf, unix.IFLA_BRPORT_DESIGNATED_COST, uint16(p.stp.designatedCost))
+	buf = u16(buf, unix.IFLA_BRPORT_ID, p.id())
 	buf = u16(buf, unix.IFLA_BRPORT_NO, p.no)
 	buf = u8(buf, unix.IFLA_BRPORT_TOPOLOGY_CHANGE_ACK, 0)
 	buf = u8(buf, unix.IFLA_BRPORT_CONFIG_PENDING, 0)

@@ -29,54 +29,50 @@ func (id bridgeID) mac() uapi.MAC { return uapi.MAC(id & (1<<48 - 1)) }
 // withMAC is id with another MAC.
 func (id bridgeID) withMAC(mac uapi.MAC) bridgeID { return id&^(1<<48-1) | bridgeID(mac) }
 
-// stpBridge is what a bridge knows of the spanning tree. Without the protocol
-// every bridge is its own root.
+// stpBridge is what a bridge knows of the spanning tree.
 type stpBridge struct {
-	id, root bridgeID
-	// topology is set for a while after a port began to forward with STP on.
-	topology             bool
+	id, root     bridgeID
+	rootPort     uint16 // its number, 0 where this bridge is the root
+	rootPathCost uint32
+	// topology and detected are set for a while after a port began to forward
+	// with STP on.
+	topology, detected   bool
 	hello, topologyTimer timer
 }
 
 func (s *stpBridge) init() { s.id, s.root = makeID(32768, 0), makeID(32768, 0) }
+
+// isRoot is br_is_root_bridge.
+func (s *stpBridge) isRoot() bool { return s.id == s.root }
 
 func (s *stpBridge) cancel() {
 	s.hello.cancel()
 	s.topologyTimer.cancel()
 }
 
-// stpPort is the spanning tree's view of one port.
+// stpPort is the spanning tree's view of one port: the priority vector of the LAN
+// behind it.
 type stpPort struct {
 	designatedRoot, designatedBridge bridgeID
-	designatedCost                   uint16
+	designatedCost                   uint32
 	designatedPort                   uint16
 	forwardDelay                     timer
 }
+
+func (p *Port) id() uint16 { return portID(p.priority, p.no) }
 
 // becomeDesignated records that this bridge's port serves the LAN behind it
 // (br_become_designated_port).
 func (p *Port) becomeDesignated() {
 	p.stp.designatedRoot = p.b.stp.root
-	p.stp.designatedCost = 0
+	p.stp.designatedCost = p.b.stp.rootPathCost
 	p.stp.designatedBridge = p.b.stp.id
-	p.stp.designatedPort = portID(p.priority, p.no)
+	p.stp.designatedPort = p.id()
 }
 
 // designated is br_is_designated_port.
 func (p *Port) designated() bool {
-	return p.stp.designatedBridge == p.b.stp.id && p.stp.designatedPort == portID(p.priority, p.no)
-}
-
-// updateConfiguration chooses the root, which is this bridge, and makes all ports
-// in service designated (br_configuration_update). A disabled port keeps what it
-// knew.
-func (b *Bridge) updateConfiguration() {
-	b.stp.root = b.stp.id
-	for _, p := range b.ports {
-		if p.state != stateDisabled {
-			p.becomeDesignated()
-		}
-	}
+	return p.stp.designatedBridge == p.b.stp.id && p.stp.designatedPort == p.id()
 }
 
 // enable takes a port into service (br_stp_enable_port). It emits two NEWLINKs,
@@ -92,6 +88,7 @@ func (p *Port) enable() {
 // its dynamic rows go unless a backup port stands in, and its temporary MDB
 // entries.
 func (p *Port) disable() {
+	wasRoot := p.b.stp.isRoot()
 	p.becomeDesignated()
 	p.setState(stateDisabled)
 	p.b.env.Hooks.PortChanged(p, false)
@@ -102,6 +99,7 @@ func (p *Port) disable() {
 	p.mcastDisable()
 	p.b.updateConfiguration()
 	p.b.selectStates()
+	p.b.rootChanged(wasRoot)
 }
 
 // setState changes the state and what the frame path knows of it.
@@ -120,10 +118,14 @@ func (b *Bridge) selectStates() {
 		if p.state == stateDisabled {
 			continue
 		}
-		// Designated or root, every port forwards: there are no BPDUs yet that
-		// could say otherwise.
-		p.makeForwarding()
-		p.mcastEnable()
+		if p.no == b.stp.rootPort || p.designated() {
+			p.makeForwarding()
+		} else {
+			p.makeBlocking()
+		}
+		if p.state != stateBlocking {
+			p.mcastEnable()
+		}
 		live = live || p.state == stateForwarding
 	}
 	b.setCarrier(live)
@@ -149,6 +151,19 @@ func (p *Port) makeForwarding() {
 	}
 }
 
+// makeBlocking is br_make_blocking.
+func (p *Port) makeBlocking() {
+	if p.state == stateDisabled || p.state == stateBlocking {
+		return
+	}
+	if p.state == stateForwarding || p.state == stateLearning {
+		p.b.topologyChanged()
+	}
+	p.setState(stateBlocking)
+	p.b.env.Hooks.PortChanged(p, false)
+	p.stp.forwardDelay.cancel()
+}
+
 // forwardDelayExpired moves the port on. Without STP the port forwards already;
 // it is announced once more all the same.
 func (p *Port) forwardDelayExpired() {
@@ -166,14 +181,20 @@ func (p *Port) forwardDelayExpired() {
 	b.publish()
 }
 
-// topologyChanged is br_topology_change_detection of a root bridge: for a while
-// rows age within two forward delays, which AGEING_TIME shows.
+// topologyChanged is br_topology_change_detection. On a root bridge rows then age
+// faster for a while: AGEING_TIME shows two forward delays, and the hold time is one.
 func (b *Bridge) topologyChanged() {
 	if !b.cfg.stp {
 		return
 	}
-	b.setTopologyChange(true)
-	b.stp.topologyTimer.set(b, b.cfg.forwardDelay+b.cfg.maxAge, func() { b.setTopologyChange(false) })
+	if b.stp.isRoot() {
+		b.setTopologyChange(true)
+		b.stp.topologyTimer.set(b, b.cfg.bridgeForwardDelay+b.cfg.bridgeMaxAge, func() {
+			b.stp.detected = false
+			b.setTopologyChange(false)
+		})
+	}
+	b.stp.detected = true
 }
 
 func (b *Bridge) setTopologyChange(on bool) {
@@ -217,6 +238,7 @@ func (b *Bridge) disableBridge() {
 		}
 	}
 	b.setTopologyChange(false)
+	b.stp.detected = false
 	b.stp.cancel()
 	b.fdbMu.Lock()
 	b.gc.cancel()
@@ -243,7 +265,7 @@ func (b *Bridge) setSTP(on bool) {
 		b.publish()
 		return
 	}
-	b.cfg.forwardDelay = b.cfg.forwardDelay.clamp(minForwardDelay, maxForwardDelay)
+	b.setBridgeForwardDelay(b.cfg.bridgeForwardDelay.clamp(minForwardDelay, maxForwardDelay))
 	b.cfg.stp = true
 	if b.link.Up {
 		b.startHello()
@@ -253,8 +275,18 @@ func (b *Bridge) setSTP(on bool) {
 	b.publish()
 }
 
+// setBridgeForwardDelay sets the bridge's own value, which holds while it is the root.
+func (b *Bridge) setBridgeForwardDelay(t ticks) {
+	b.cfg.bridgeForwardDelay = t
+	if b.stp.isRoot() {
+		b.cfg.forwardDelay = t
+	}
+	b.updateHold()
+}
+
 // setPriority is br_stp_set_bridge_priority.
 func (b *Bridge) setPriority(priority uint16) {
+	wasRoot := b.stp.isRoot()
 	for _, p := range b.ports {
 		if p.state != stateDisabled && p.designated() {
 			p.stp.designatedBridge = makeID(priority, p.stp.designatedBridge.mac())
@@ -263,6 +295,7 @@ func (b *Bridge) setPriority(priority uint16) {
 	b.stp.id = makeID(priority, b.stp.id.mac())
 	b.updateConfiguration()
 	b.selectStates()
+	b.rootChanged(wasRoot)
 }
 
 // SetSTPState sets the port's state as IFLA_BRPORT_STATE and the legacy form of

@@ -71,6 +71,7 @@ func (l *linkRequest) changeInfo(d *device) (notify bool, err error) {
 			return false, nlattr.Errno(unix.EOPNOTSUPP)
 		case d.br != nil:
 			err = d.br.SetInfo(l.data.Nest())
+			l.ns.snoopers(d, d.state.Up)
 		default:
 			err = d.vx.Change(l.data.Nest(), true, l.attrs)
 		}
@@ -224,6 +225,9 @@ func (l *linkRequest) apply(d *device, raw []byte, flags bool) error {
 	if d.vx != nil && wantDown {
 		d.vx.Down()
 	}
+	if wantUp {
+		ns.snoopers(d, true)
+	}
 	oldMTU := d.state.MTU
 	if err := l.try(raw); err != nil {
 		if opened {
@@ -243,7 +247,20 @@ func (l *linkRequest) apply(d *device, raw []byte, flags bool) error {
 		d.applyBigMTU(int(a.U32()))
 	}
 	ns.drain()
+	ns.snoopers(d, d.state.Up)
 	return nil
+}
+
+// snoopers makes a bridge that snoops listen to the all-snoopers groups while it
+// is up. br_dev_open joins before the device's other groups, hence up before the
+// device is.
+func (ns *Namespace) snoopers(d *device, up bool) {
+	if d.br == nil {
+		return
+	}
+	if err := d.tap.SetSnoopers(up && d.br.Snooping()); err != nil {
+		ns.logErr("all-snoopers groups of "+d.state.Name, err)
+	}
 }
 
 // limitMTU lowers IFLA_MTU in raw to what a TAP takes; applyBigMTU remembers what

@@ -42,6 +42,9 @@ type TAP interface {
 	Output(d *netdev.Domain) *netdev.Output
 	// SetCarrier sets netif_carrier_ok of the device.
 	SetCarrier(on bool) error
+	// SetSnoopers joins or leaves the all-snoopers groups 224.0.0.106 and
+	// ff02::6a on the device. To do what is done already is no error.
+	SetSnoopers(on bool) error
 	Close() error
 }
 

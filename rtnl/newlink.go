@@ -396,6 +396,9 @@ func (l *linkRequest) setFlags(d *device, announced bool) error {
 			return err
 		}
 	}
+	if up {
+		ns.snoopers(d, true)
+	}
 	b := beginMessage(nil, unix.RTM_SETLINK, unix.NLM_F_REQUEST|unix.NLM_F_ACK, 1, 0)
 	b = endMessage(uapi.Ifinfomsg{Index: int32(d.ifindex), Flags: l.info.Flags, Change: l.info.Change}.Append(b), 0)
 	ns.drain()

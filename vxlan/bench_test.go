@@ -12,7 +12,9 @@ import (
 // sink is a socket layer that takes datagrams and forgets them.
 type sink struct{ d *netdev.Domain }
 
-func (s sink) Listen(netdev.ListenConfig) (netdev.Reader, error) { return idle{make(chan struct{})}, nil }
+func (s sink) Listen(netdev.ListenConfig) (netdev.Reader, error) {
+	return idle{make(chan struct{})}, nil
+}
 
 func (s sink) Output(netdev.SendConfig) (*netdev.Output, error) {
 	return s.d.NewOutput(func() netdev.Writer { return &sinkWriter{scratch: make([]byte, 1<<20)} }), nil
@@ -158,3 +160,16 @@ func BenchmarkDump(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/rows, "ns/row")
 }
 
+// TestNoAllocations is the frame path's promise.
+func TestNoAllocations(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector makes pools allocate")
+	}
+	for name, f := range map[string]func(*testing.B){
+		"unicast": BenchmarkTransmitUnicast, "default": BenchmarkTransmitDefault, "receive": BenchmarkReceive,
+	} {
+		if r := testing.Benchmark(f); r.AllocsPerOp() != 0 {
+			t.Errorf("%s: %d allocations a frame", name, r.AllocsPerOp())
+		}
+	}
+}

@@ -25,7 +25,11 @@ func NewIO(ns *netdev.NS, s *netdev.Sockets) *IO { return &IO{Sockets: s, ns: ns
 
 // OpenTAP implements rtnl.IO.
 func (o *IO) OpenTAP(name string, ifindex int) (rtnl.TAP, error) {
-	return netdev.OpenTAP(netdev.TAPConfig{Name: name, Ifindex: ifindex, NS: o.ns})
+	t, err := netdev.OpenTAP(netdev.TAPConfig{Name: name, Ifindex: ifindex, NS: o.ns})
+	if err != nil {
+		return nil, err
+	}
+	return &tap{TAP: t, ns: o.ns}, nil
 }
 
 // port is a packet port with the program that keeps its frames from the host.

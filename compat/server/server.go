@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -231,6 +232,9 @@ func peer(c *net.UnixConn) (caller rtnl.Caller, fd int, err error) {
 	return caller, fd, nil
 }
 
+// shimGrace is how long Close waits for the shims' supervisors.
+const shimGrace = 3 * time.Second
+
 // Close hangs up on everybody and removes all devices.
 func (d *Daemon) Close() error {
 	d.cancel()
@@ -238,7 +242,14 @@ func (d *Daemon) Close() error {
 	if e := os.Remove(d.cfg.Socket); e != nil && !errors.Is(e, os.ErrNotExist) {
 		err = errors.Join(err, e)
 	}
-	d.shims.Wait()
+	// A client that stalls its own supervisor does not keep the daemon.
+	gone := make(chan struct{})
+	go func() { d.shims.Wait(); close(gone) }()
+	select {
+	case <-gone:
+	case <-time.After(shimGrace):
+		d.cfg.Log.Warn("a shim did not end in time")
+	}
 	d.srv.Close()
 	err = errors.Join(err, d.ns.Close())
 	d.kern.Release()
