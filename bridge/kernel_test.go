@@ -401,17 +401,20 @@ func (p *pair) setPort() bool {
 	return p.same(what, errno, msg, err, false) && p.sameAttrs(what, data.Data, q.AppendInfo(nil))
 }
 
-// setState changes what groups depend on.
+// setState changes what groups depend on. Limits of the number of groups are not in
+// it: a refusal leaves an empty group behind in the kernel, which nothing shows but the
+// place that the group has in the list when it is filled.
 func (p *pair) setState() bool {
 	ports := p.b.Ports()
 	q := ports[p.rng.IntN(len(ports))]
-	body := pick(p.rng, a8(1, 0), a8(1, 1), a8(1, 3), a8(1, 3), a8(25, uint8(p.rng.IntN(4))), a32(42, 3), a32(42, 0), a32(42, 0))
+	body := pick(p.rng, a8(1, 0), a8(1, 1), a8(1, 3), a8(1, 3), a8(25, uint8(p.rng.IntN(4))))
 	m := uapi.Ifinfomsg{Family: unix.AF_BRIDGE, Index: int32(q.ifindex)}.Append(nil)
 	errno, msg := p.k.ask(unix.RTM_SETLINK, 0, nlattr.Append(m, unix.IFLA_PROTINFO|nlattr.FlagNested, body))
 	err := q.SetInfo(attrs(body))
 	if err == nil {
 		p.PortChanged(q, false)
 	}
+	time.Sleep(3 * tick)
 	what := fmt.Sprintf("port %s %x", q.link.Name, body)
 	return p.same(what, errno, msg, err, true) && p.sameMDB(what)
 }

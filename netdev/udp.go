@@ -27,8 +27,9 @@ type Datagram struct {
 	Hash uint32
 	// Stats counts what could not be sent. It may be nil.
 	Stats *Counters
-	// Frames is how many frames the payload carries, for Stats.
-	Frames uint32
+	// Frames and Bytes are what the sender has counted in Stats' TxPackets and
+	// TxBytes for the payload: they are taken back if it cannot be sent.
+	Frames, Bytes uint32
 }
 
 // ListenConfig says on which port a tunnel receives.

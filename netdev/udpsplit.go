@@ -6,30 +6,33 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// countFailure counts n frames that could not be sent, as iptunnel_xmit_stats
-// and the tunnels' route lookups do.
-func countFailure(s *Counters, errno unix.Errno, n uint64) {
-	if s == nil {
+// failed counts what could not be sent, as iptunnel_xmit_stats and the tunnels'
+// route lookups do, once for a slot.
+func (s *udpSlot) failed(errno unix.Errno) {
+	n, c := s.frames, s.stats
+	if c == nil || n == 0 {
 		return
 	}
+	c.TxPackets.Add(-n)
+	c.TxBytes.Add(-s.bytes)
+	s.frames, s.bytes = 0, 0
 	switch errno {
 	case unix.ENETUNREACH, unix.EHOSTUNREACH, unix.ENETDOWN:
-		s.TxErrors.Add(n)
-		s.TxCarrierErrors.Add(n)
+		c.TxErrors.Add(n)
+		c.TxCarrierErrors.Add(n)
 	case unix.EMSGSIZE, unix.EAGAIN, unix.ENOBUFS, unix.ENOMEM:
-		s.TxDropped.Add(n)
+		c.TxDropped.Add(n)
 	default:
-		s.TxErrors.Add(n)
+		c.TxErrors.Add(n)
 	}
 }
 
 // splitter sends as single datagrams what the kernel refused as a train.
 type splitter struct {
-	n     int
-	msgs  [maxSegments]unix.Mmsghdr
-	iov   [maxSegments][2]unix.Iovec
-	of    [maxSegments]*udpSlot
-	whole bool // each message is all of its slot
+	n    int
+	msgs [maxSegments]unix.Mmsghdr
+	iov  [maxSegments][2]unix.Iovec
+	of   [maxSegments]*udpSlot
 }
 
 // add makes a message of a part of s.
@@ -44,7 +47,7 @@ func (p *splitter) add(w *udpWriter, s *udpSlot) *[2]unix.Iovec {
 
 // slots sends count slots that were merged, from s on.
 func (p *splitter) slots(w *udpWriter, fd int, s *udpSlot, count int16) {
-	p.n, p.whole = 0, true
+	p.n = 0
 	for ; count > 0; count-- {
 		*p.add(w, s) = s.iov
 		p.msgs[p.n-1].Hdr.SetIovlen(s.iovs)
@@ -57,7 +60,7 @@ func (p *splitter) slots(w *udpWriter, fd int, s *udpSlot, count int16) {
 
 // train sends the segments of s.
 func (p *splitter) train(w *udpWriter, fd int, s *udpSlot) {
-	p.n, p.whole = 0, false
+	p.n = 0
 	var parts [2][]byte
 	for i := range s.iovs {
 		parts[i] = unsafe.Slice(s.iov[i].Base, s.iov[i].Len)
@@ -86,11 +89,7 @@ func (p *splitter) send(fd int) {
 		}
 		i += sent
 		if errno != 0 {
-			frames := uint64(1)
-			if p.whole {
-				frames = p.of[i].frames
-			}
-			countFailure(p.of[i].stats, errno, frames)
+			p.of[i].failed(errno)
 			i++
 		}
 	}

@@ -61,9 +61,10 @@ type udpSlot struct {
 	// for a datagram, and all in total bytes for a train.
 	ctl          [udpControl]byte
 	plain, total int
-	seg          int // the train's segment size, 0 for a datagram
-	size         int // bytes
-	frames       uint64
+	seg          int    // the train's segment size, 0 for a datagram
+	size         int    // bytes
+	frames       uint64 // what a failure takes back, with bytes
+	bytes        uint64
 	stats        *Counters
 	next         int16
 }
@@ -113,7 +114,7 @@ func (w *udpWriter) QueueDatagram(d *Datagram) {
 		step = max(1, min(maxSegments, maxTrain/d.SegSize)) * d.SegSize
 	}
 	head, data := d.Head, d.Data
-	frames := uint64(max(d.Frames, 1))
+	frames, size := uint64(d.Frames), uint64(d.Bytes)
 	for {
 		s := w.add(d)
 		s.size = min(step, total)
@@ -132,13 +133,12 @@ func (w *udpWriter) QueueDatagram(d *Datagram) {
 		}
 		w.control(s, d)
 		total -= s.size
-		s.frames = frames
+		// The first message answers for a train that takes several.
+		s.frames, s.bytes = frames, size
+		frames, size = 0, 0
 		if total == 0 {
 			return
 		}
-		// A frame a segment is what a train is.
-		s.frames = min(frames, uint64(step/d.SegSize))
-		frames -= s.frames
 	}
 }
 
@@ -360,7 +360,7 @@ func (w *udpWriter) sendRun(fd, single, n int) {
 			continue
 		}
 		for ; count > 0; count-- {
-			countFailure(s.stats, errno, s.frames)
+			s.failed(errno)
 			if s.next >= 0 {
 				s = &w.slots[s.next]
 			}

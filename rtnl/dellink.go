@@ -113,8 +113,8 @@ func (ns *Namespace) remove(d *device) {
 		return
 	}
 	if d.vx != nil {
-		if l := d.vx.Config().Link; l != 0 {
-			ns.emitForeign(int(l))
+		if l := d.vx.Lower(); l != 0 {
+			ns.emitForeign(l)
 		}
 	}
 	ns.closeTAP(d)

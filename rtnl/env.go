@@ -69,7 +69,7 @@ func (h vxlanHooks) CheckLower(d *vxlan.Device, ifindex int) error {
 		if at.vx == nil {
 			break
 		}
-		at = h.devs[at.vx.Config().Link]
+		at = h.devs[at.vx.Lower()]
 	}
 	return nil
 }

@@ -157,7 +157,7 @@ func (ns *Namespace) linkGone(m *message, d *device) {
 // lowerGone deletes the tunnels whose lower device went away (IFLA_VXLAN_LINK).
 func (ns *Namespace) lowerGone(ifindex int) {
 	for _, d := range ns.sorted() {
-		if d.vx != nil && int(d.vx.Config().Link) == ifindex {
+		if d.vx != nil && d.vx.Lower() == ifindex {
 			ns.remove(d)
 		}
 	}

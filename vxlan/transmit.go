@@ -252,9 +252,12 @@ func (s *sending) one(to netip.AddrPort, oif int32, head []byte) {
 		}
 		dg.Head, dg.Data, dg.SegSize = nil, s.train, s.segSize
 	}
-	s.w.QueueDatagram(dg)
+	size := len(s.f.Data) - s.in.l3
+	// Counted first: the writer takes it back if it cannot be sent.
 	st.TxPackets.Add(1)
-	st.TxBytes.Add(uint64(len(s.f.Data) - s.in.l3))
+	st.TxBytes.Add(uint64(size))
+	dg.Bytes = uint32(size)
+	s.w.QueueDatagram(dg)
 	if v := s.d.vnis.stats(s.vni); v != nil {
 		v.txPackets.Add(1)
 		v.txBytes.Add(uint64(len(s.f.Data)))
