@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -32,11 +33,34 @@ const noIfindex = 1<<31 - 1
 // frames, because they come before tcx. It ends with Close, with the process or
 // with the device. The error wraps EPERM or EACCES without CAP_BPF and
 // CAP_NET_ADMIN, ENODEV if there is no such device, and ebpf.ErrNotSupported
-// where the kernel has no tcx (before Linux 6.6).
+// where the kernel has no tcx (before Linux 6.6). Without tcx or the right to load
+// programs it is done by netfilter.
 func AttachIngress(ifindex int, ns *NS) (io.Closer, error) {
 	if ifindex <= 0 {
 		return nil, fmt.Errorf("interface index %d is not valid: %w", ifindex, unix.ENODEV)
 	}
+	c, err := attachTCX(ifindex, ns)
+	if err == nil || errors.Is(err, unix.ENODEV) {
+		return c, err
+	}
+	var name string
+	nerr := ns.Do(func() error {
+		i, err := net.InterfaceByIndex(ifindex)
+		if err == nil {
+			name = i.Name
+		}
+		return err
+	})
+	if nerr == nil {
+		c, nerr = attachNetfilter(ifindex, name, ns)
+	}
+	if nerr != nil {
+		return nil, fmt.Errorf("%w (and %w)", err, nerr)
+	}
+	return c, nil
+}
+
+func attachTCX(ifindex int, ns *NS) (io.Closer, error) {
 	prog, err := newIngressProgram()
 	if err != nil {
 		return nil, err
@@ -91,7 +115,7 @@ func newIngressProgram() (*ebpf.Program, error) {
 		Name:         "linkspan_port",
 		Type:         ebpf.SchedCLS,
 		AttachType:   ebpf.AttachTCXIngress,
-		License:      "GPL",
+		License:      "Apache-2.0",
 		Instructions: ingressProgram(),
 	})
 	if err != nil {

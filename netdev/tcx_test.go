@@ -2,6 +2,7 @@ package netdev
 
 import (
 	"errors"
+	"io"
 	"testing"
 	"time"
 
@@ -41,11 +42,35 @@ func received(t testing.TB, fd int) (n int) {
 }
 
 func TestAttachIngress(t *testing.T) {
-	checkFDs(t)
-	ns := newTestNS(t)
-	if err := ProbeIngress(ns); err != nil {
-		t.Skip(err)
+	for _, c := range []struct {
+		name     string
+		probe    func(ns *NS) error
+		attach   func(ifindex int, ns *NS) (io.Closer, error)
+		programs int
+	}{
+		{"tcx", ProbeIngress, attachTCX, 1},
+		{"netfilter", func(ns *NS) error {
+			c, err := attachNetfilter(1, "lo", ns)
+			if err == nil {
+				err = c.Close()
+			}
+			return err
+		}, func(ifindex int, ns *NS) (io.Closer, error) { return attachNetfilter(ifindex, "v1", ns) }, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			checkFDs(t)
+			ns := newTestNS(t)
+			if err := c.probe(ns); err != nil {
+				t.Skip(err)
+			}
+			testIngress(t, ns, c.attach, c.programs)
+		})
 	}
+}
+
+// testIngress checks which frames the host's stack sees once attach has run;
+// programs is how many tcx programs that puts on the device.
+func testIngress(t *testing.T, ns *NS, attach func(int, *NS) (io.Closer, error), programs int) {
 	ip(t, ns, "link add v0 type veth peer name v1")
 	up(t, ns, "v0", "v1")
 	p0, p1 := openPort(t, ns, "v0"), openPort(t, ns, "v1")
@@ -64,7 +89,7 @@ func TestAttachIngress(t *testing.T) {
 	if send(mac) != 1 {
 		t.Fatal("without the program the host sees no frame")
 	}
-	c, err := AttachIngress(p1.Ifindex(), ns)
+	c, err := attach(p1.Ifindex(), ns)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +104,7 @@ func TestAttachIngress(t *testing.T) {
 			t.Errorf("the host did not see a frame to %s", m)
 		}
 	}
-	if n := tcxPrograms(t, ns, p1.Ifindex()); n != 1 {
+	if n := tcxPrograms(t, ns, p1.Ifindex()); n != programs {
 		t.Errorf("%d programs on the device", n)
 	}
 	c.Close()
