@@ -15,10 +15,16 @@ import (
 const nftOwner = 2
 
 // nfIngress is a table of netfilter's ingress hook for one device.
-type nfIngress struct{ c *nftables.Conn }
+type nfIngress struct {
+	c     *nftables.Conn
+	table *nftables.Table
+}
 
-// Close implements io.Closer: the table goes with the socket.
-func (n nfIngress) Close() error { return n.c.CloseLasting() }
+// Close implements io.Closer. The table would go with the socket, but later.
+func (n nfIngress) Close() error {
+	n.c.DelTable(n.table)
+	return errors.Join(n.c.Flush(), n.c.CloseLasting())
+}
 
 // attachNetfilter is AttachIngress for kernels without tcx and for users who may
 // not load programs, in user namespaces for example: a chain of netfilter's
@@ -51,5 +57,5 @@ func attachNetfilter(ifindex int, name string, ns *NS) (io.Closer, error) {
 	if err := c.Flush(); err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot make a netfilter ingress chain on %s: %w", name, err), c.CloseLasting())
 	}
-	return nfIngress{c}, nil
+	return nfIngress{c, table}, nil
 }

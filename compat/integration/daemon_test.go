@@ -138,19 +138,15 @@ func leftovers(n *netns) error {
 	return n.do(func() error {
 		out, err := exec.Command("ip", "-o", "link", "show", "type", "tun").CombinedOutput()
 		if err != nil || len(out) > 0 {
-			return fmt.Errorf("TAPs: %s %w", out, err)
+			return fmt.Errorf("TAPs are left: %s (%v)", out, err)
 		}
 		ifs, err := net.Interfaces()
 		if err != nil {
 			return err
 		}
 		for _, i := range ifs {
-			n, err := tcxPrograms(i.Index)
-			if err != nil {
-				return err
-			}
-			if n != 0 {
-				return fmt.Errorf("%s has %d tcx programs", i.Name, n)
+			if n, err := tcxPrograms(i.Index); err != nil || n != 0 {
+				return fmt.Errorf("%s has %d tcx programs (%v)", i.Name, n, err)
 			}
 		}
 		sockets, err := os.ReadFile("/proc/thread-self/net/unix")
