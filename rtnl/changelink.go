@@ -228,7 +228,7 @@ func (l *linkRequest) apply(d *device, raw []byte, flags bool) error {
 	if wantUp {
 		ns.snoopers(d, true)
 	}
-	oldMTU := d.state.MTU
+	oldMTU, oldMAC := d.state.MTU, d.state.MAC
 	if err := l.try(raw); err != nil {
 		if opened {
 			d.vx.Down()
@@ -248,6 +248,10 @@ func (l *linkRequest) apply(d *device, raw []byte, flags bool) error {
 	}
 	ns.drain()
 	ns.snoopers(d, d.state.Up)
+	if a, ok := l.attrs.Get(unix.IFLA_ADDRESS); ok && d.port != nil && len(a.Data) == 6 && uapi.MACFrom(a.Data) == oldMAC {
+		// To set the address that is there is an event for the bridge too.
+		d.port.AddressSet(oldMAC)
+	}
 	return nil
 }
 

@@ -193,9 +193,6 @@ func (l *linkRequest) createBridge() error {
 		ns.discard(d)
 		return err
 	}
-	if mtu != 0 {
-		d.br.SetUserMTU(mtu)
-	}
 	ns.start(d)
 	return l.finishCreate(d)
 }
