@@ -172,20 +172,6 @@ func (v linkView) state() (s netdev.LinkState, oper uint8) {
 	return s, oper
 }
 
-// name of the kernel's device, "" if it is gone.
-func (ns *Namespace) linkName(ifindex int) string {
-	if d := ns.devs[ifindex]; d != nil {
-		return d.state.Name
-	}
-	m := ns.link(ifindex, "")
-	if m == nil {
-		return ""
-	}
-	v, _ := viewLink(m)
-	s, _ := v.state()
-	return s.Name
-}
-
 // refresh reads a device's state from the kernel, for a device that is about to
 // become ours.
 func (ns *Namespace) refresh(d *device) {

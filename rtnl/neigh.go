@@ -93,6 +93,15 @@ func (r *request) selfOnly() []byte {
 	return raw
 }
 
+// unsupportedUnless is the answer where neither the master's table nor the
+// device's own was meant.
+func unsupportedUnless(handled bool) error {
+	if handled {
+		return nil
+	}
+	return nlattr.Errno(unix.EOPNOTSUPP)
+}
+
 // fdbAdd handles RTM_NEWNEIGH of AF_BRIDGE (rtnl_fdb_add).
 func (r *request) fdbAdd() (bool, error) {
 	f := r.fdbTarget()
@@ -111,10 +120,7 @@ func (r *request) fdbAdd() (bool, error) {
 		handled = true
 	}
 	if f.ndm.Flags&uapi.NTFSelf == 0 {
-		if !handled {
-			return false, nlattr.Errno(unix.EOPNOTSUPP)
-		}
-		return false, nil
+		return false, unsupportedUnless(handled)
 	}
 	switch d := f.dev; {
 	case d.br != nil:
@@ -169,10 +175,7 @@ func (r *request) fdbDel() (bool, error) {
 		handled = true
 	}
 	if f.ndm.Flags&uapi.NTFSelf == 0 {
-		if !handled {
-			return false, nlattr.Errno(unix.EOPNOTSUPP)
-		}
-		return false, nil
+		return false, unsupportedUnless(handled)
 	}
 	switch d := f.dev; {
 	case d.br != nil && bulk:

@@ -20,7 +20,6 @@ type Kernel struct {
 	wake   int // eventfd that ends Wait
 	mu     sync.Mutex
 	joined map[uint32]bool
-	closed bool
 	buf    []byte
 	oob    []byte
 }
