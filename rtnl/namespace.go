@@ -76,6 +76,13 @@ func (ns *Namespace) Lock() { ns.mu.Lock() }
 // Unlock releases it.
 func (ns *Namespace) Unlock() { ns.mu.Unlock() }
 
+// Empty tells whether there is no emulated device and no port.
+func (ns *Namespace) Empty() bool {
+	ns.Lock()
+	defer ns.Unlock()
+	return len(ns.devs) == 0
+}
+
 // Domain returns the namespace's frame threads.
 func (ns *Namespace) Domain() *netdev.Domain { return ns.domain }
 

@@ -16,13 +16,19 @@ type Config struct {
 	Log      *slog.Logger
 }
 
+// port is a port id, which is unique in its network namespace.
+type port struct {
+	ns  *Namespace
+	pid uint32
+}
+
 // Server holds the sessions of all clients and their port ids.
 type Server struct {
 	cfg  Config
 	poll *poller
 
 	mu       sync.Mutex
-	ports    map[uint32]*Session
+	ports    map[port]*Session
 	nextPort uint32
 }
 
@@ -37,7 +43,7 @@ func NewServer(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	return &Server{
-		cfg: cfg, poll: p, ports: map[uint32]*Session{},
+		cfg: cfg, poll: p, ports: map[port]*Session{},
 		// The kernel starts here too when a process's own id is taken.
 		nextPort: ^uint32(4096) + 1,
 	}, nil
@@ -48,21 +54,26 @@ const sessionSendBuffer = 4 << 20
 
 // Open makes a session of conn, the daemon's end of a SOCK_SEQPACKET connection,
 // which it owns from then on, in ns. first is a packet that was read from it
-// already, nil if none was.
-func (v *Server) Open(conn int, ns *Namespace, c Caller, first []byte) (*Session, error) {
+// already, nil if none was. ended, if not nil, is called once the session has ended,
+// and also if Open fails.
+func (v *Server) Open(conn int, ns *Namespace, c Caller, first []byte, ended func()) (*Session, error) {
+	if ended == nil {
+		ended = func() {}
+	}
 	if err := unix.SetNonblock(conn, true); err != nil {
 		unix.Close(conn)
+		ended()
 		return nil, fmt.Errorf("session socket: %w", err)
 	}
 	if unix.SetsockoptInt(conn, unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, sessionSendBuffer) != nil {
 		_ = unix.SetsockoptInt(conn, unix.SOL_SOCKET, unix.SO_SNDBUF, sessionSendBuffer)
 	}
-	s := &Session{srv: v, ns: ns, caller: c, fd: conn, groups: map[uint32]struct{}{}, log: v.cfg.Log}
+	s := &Session{srv: v, ns: ns, caller: c, fd: conn, ended: ended, groups: map[uint32]struct{}{}, log: v.cfg.Log}
 	if first != nil {
 		s.Request(first)
 	}
 	if err := v.poll.add(s); err != nil {
-		unix.Close(conn)
+		s.close()
 		return nil, err
 	}
 	return s, nil
@@ -80,17 +91,17 @@ func (v *Server) assignPort(s *Session, pid, tgid uint32) syscall.Errno {
 		return 0
 	}
 	if pid != 0 {
-		if v.ports[pid] != nil {
+		if v.ports[port{s.ns, pid}] != nil {
 			return unix.EADDRINUSE
 		}
 	} else {
 		pid = tgid
-		for pid == 0 || v.ports[pid] != nil {
+		for pid == 0 || v.ports[port{s.ns, pid}] != nil {
 			pid = v.nextPort
 			v.nextPort--
 		}
 	}
-	v.ports[pid] = s
+	v.ports[port{s.ns, pid}] = s
 	s.pid.Store(pid)
 	return 0
 }
@@ -98,7 +109,7 @@ func (v *Server) assignPort(s *Session, pid, tgid uint32) syscall.Errno {
 func (v *Server) forget(s *Session) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if p := s.pid.Load(); p != 0 && v.ports[p] == s {
+	if p := (port{s.ns, s.pid.Load()}); v.ports[p] == s {
 		delete(v.ports, p)
 	}
 }

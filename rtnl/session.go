@@ -40,6 +40,7 @@ type Session struct {
 	caller Caller
 	fd     int   // the daemon's end
 	id     int32 // with the poller
+	ended  func()
 	log    *slog.Logger
 
 	pid                 atomic.Uint32
@@ -250,6 +251,7 @@ func (s *Session) close() {
 	s.ns.Unlock()
 	_ = unix.Shutdown(s.fd, unix.SHUT_RDWR)
 	s.out.close(s.fd)
+	s.ended()
 }
 
 // kernel returns the session's socket to the kernel with the client's options.

@@ -6,8 +6,6 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"os/user"
-	"strconv"
 	"syscall"
 
 	"github.com/coreos/go-systemd/v22/daemon"
@@ -21,7 +19,7 @@ import (
 var version = "devel"
 
 func main() {
-	var socket, state, group, level string
+	var socket, state, group, level, netns string
 	cmd := &cobra.Command{
 		Use:           "linkspand",
 		Short:         "the Linux bridge and VXLAN drivers as a daemon",
@@ -30,12 +28,13 @@ func main() {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(*cobra.Command, []string) error {
-			return run(socket, state, group, level)
+			return run(socket, state, group, level, netns)
 		},
 	}
 	cmd.Flags().StringVar(&socket, "socket", "", "path of the socket (default $LINKSPAN_SOCKET, /run/linkspan/rtnl.sock, or under $XDG_RUNTIME_DIR)")
 	cmd.Flags().StringVar(&state, "state-dir", "", "folder for what outlives the daemon, or none (default /var/lib/linkspan, or under $XDG_STATE_HOME)")
 	cmd.Flags().StringVar(&group, "group", "", "group whose members may change devices")
+	cmd.Flags().StringVar(&netns, "netns", "all", "all: serve processes in every network namespace; own: in the daemon's only")
 	cmd.Flags().StringVar(&level, "log-level", "info", "debug, info, warn or error")
 	if err := cmd.Execute(); err != nil {
 		fmt.Fprintln(os.Stderr, "linkspand:", err)
@@ -43,7 +42,10 @@ func main() {
 	}
 }
 
-func run(socket, state, group, level string) error {
+func run(socket, state, group, level, netns string) error {
+	if netns != "all" && netns != "own" {
+		return fmt.Errorf("--netns: %q is neither all nor own", netns)
+	}
 	var lv slog.Level
 	if err := lv.UnmarshalText([]byte(level)); err != nil {
 		return fmt.Errorf("--log-level: %w", err)
@@ -56,13 +58,13 @@ func run(socket, state, group, level string) error {
 	if _, err := paths.State(state); err != nil {
 		return err
 	}
-	gid, err := groupID(group)
+	gid, err := server.GroupID(group)
 	if err != nil {
 		return err
 	}
 	stop := make(chan os.Signal, 2)
 	signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT)
-	d, err := server.Start(server.Config{Socket: path, Mode: 0o660, AdminGID: gid, Log: log})
+	d, err := server.Start(server.Config{Socket: path, Mode: 0o660, AdminGID: gid, OwnNetns: netns == "own", Log: log})
 	if err != nil {
 		return err
 	}
@@ -80,19 +82,4 @@ func run(socket, state, group, level string) error {
 	case err := <-done:
 		return err
 	}
-}
-
-// groupID finds a group by name or number; "" is -1, none.
-func groupID(name string) (int, error) {
-	if name == "" {
-		return -1, nil
-	}
-	if n, err := strconv.Atoi(name); err == nil {
-		return n, nil
-	}
-	g, err := user.LookupGroup(name)
-	if err != nil {
-		return 0, fmt.Errorf("--group: %w", err)
-	}
-	return strconv.Atoi(g.Gid)
 }

@@ -15,7 +15,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/linkspan/linkspan/compat/kernel"
 	"github.com/linkspan/linkspan/compat/shim"
 	"github.com/linkspan/linkspan/netdev"
 	"github.com/linkspan/linkspan/rtnl"
@@ -29,6 +28,9 @@ type Config struct {
 	// things and owns the socket, -1 for none.
 	Mode     os.FileMode
 	AdminGID int
+	// OwnNetns keeps to the daemon's own network namespace: processes in others
+	// talk to the kernel.
+	OwnNetns bool
 	Log      *slog.Logger
 }
 
@@ -36,9 +38,7 @@ type Config struct {
 type Daemon struct {
 	cfg    Config
 	lis    *net.UnixListener
-	kern   *kernel.Kernel
-	netns  *netdev.NS
-	ns     *rtnl.Namespace
+	spaces *spaces
 	srv    *rtnl.Server
 	shims  sync.WaitGroup
 	ctx    context.Context
@@ -50,26 +50,15 @@ func Start(cfg Config) (*Daemon, error) {
 	d := &Daemon{cfg: cfg}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	var err error
-	if d.netns, err = netdev.OwnNS(); err != nil {
-		return nil, err
-	}
-	if d.kern, err = kernel.Open(d.netns); err != nil {
-		return nil, err
-	}
-	clock := netdev.SystemClock()
-	domain := netdev.NewDomain(clock)
-	d.ns, err = rtnl.NewNamespace(rtnl.NamespaceConfig{
-		Kernel: d.kern, IO: kernel.NewIO(d.netns, netdev.NewSockets(domain, d.netns)),
-		Clock: clock, Domain: domain, Log: cfg.Log,
-	})
-	if err != nil {
+	if d.spaces, err = newSpaces(!cfg.OwnNetns, cfg.Log); err != nil {
 		return nil, err
 	}
 	if d.srv, err = rtnl.NewServer(rtnl.Config{AdminGID: cfg.AdminGID, Log: cfg.Log}); err != nil {
-		return nil, errors.Join(err, d.ns.Close())
+		return nil, errors.Join(err, d.spaces.close())
 	}
 	if d.lis, err = listen(cfg); err != nil {
-		return nil, errors.Join(err, d.ns.Close())
+		d.srv.Close()
+		return nil, errors.Join(err, d.spaces.close())
 	}
 	return d, nil
 }
@@ -177,18 +166,32 @@ func handoffReply(err error) []byte {
 	return shim.HandoffReply(errno, err.Error())
 }
 
-// open makes the session of a trapped socket call. Processes in other network
-// namespaces talk to the kernel.
+// open makes the session of a trapped socket call. Processes in namespaces that
+// are not served talk to the kernel.
 func (d *Daemon) open(conn, _ int, c shim.Caller) (shim.Session, error) {
-	if c.NetNS != d.netns.Inode() {
-		unix.Close(conn)
+	s, err := d.session(conn, c.NetNS, rtnl.Caller{
+		PID: c.PID, UID: c.UID, GID: c.GID, Groups: c.Groups, NetAdmin: c.NetAdmin, Open: openFile(c.PID),
+	}, nil)
+	if errors.Is(err, errNotServed) {
 		return nil, shim.ErrNotServed
 	}
-	s, err := d.srv.Open(conn, d.ns, rtnl.Caller{PID: c.PID, UID: c.UID, GID: c.GID, Groups: c.Groups, NetAdmin: c.NetAdmin, Open: openFile(c.PID)}, nil)
 	if err != nil {
 		return nil, err
 	}
 	return s, nil
+}
+
+// session opens a session in the network namespace of the caller, which has that
+// inode.
+func (d *Daemon) session(conn int, netns uint64, c rtnl.Caller, first []byte) (*rtnl.Session, error) {
+	sp, err := d.spaces.use(c.PID, netns)
+	if err != nil {
+		unix.Close(conn)
+		return nil, err
+	}
+	// A session may end in the middle of the poller's round: letting go of a
+	// namespace takes its own time.
+	return d.srv.Open(conn, sp.ns, c, first, func() { go d.spaces.unuse(sp) })
 }
 
 // openFile opens a process's descriptors of network namespaces by their numbers.
@@ -206,7 +209,11 @@ func (d *Daemon) raw(c *net.UnixConn, first []byte) {
 		d.cfg.Log.Warn("client refused", "err", err)
 		return
 	}
-	if _, err := d.srv.Open(fd, d.ns, caller, first); err != nil {
+	netns, ok := nsInode(fmt.Sprintf("/proc/%d/ns/net", caller.PID))
+	if !ok || d.cfg.OwnNetns {
+		netns = d.spaces.own.netns.Inode()
+	}
+	if _, err := d.session(fd, netns, caller, first); err != nil {
 		d.cfg.Log.Warn("client refused", "err", err)
 	}
 }
@@ -251,7 +258,5 @@ func (d *Daemon) Close() error {
 		d.cfg.Log.Warn("a shim did not end in time")
 	}
 	d.srv.Close()
-	err = errors.Join(err, d.ns.Close())
-	d.kern.Release()
-	return errors.Join(err, d.netns.Close())
+	return errors.Join(err, d.spaces.close())
 }
