@@ -131,6 +131,15 @@ func FuzzMessage(f *testing.F) {
 	})
 }
 
+func TestStatusWithoutIDs(t *testing.T) {
+	for _, text := range []string{"", "Tgid:\t5\n", "Tgid:\nGid:\nGid", "Tgid:\t5\nGid:\t1\t1\nGid:\t1\t1\n",
+		"Tgid:\t5\nUid:\t0\nGid:\t0\t0\n", "Uid:\t0\t0\nGid:\t0\t0\n", "Tgid:\nUid:\t0\t0\nGid:\t0\t0\n"} {
+		if s, err := parseStatus([]byte(text)); err == nil {
+			t.Errorf("%q is %+v", text, s)
+		}
+	}
+}
+
 func FuzzStatus(f *testing.F) {
 	f.Add([]byte("Tgid:\t5\nNStgid:\t5\t1\nUid:\t0\t1\t2\t3\nGid:\t4\t5\t6\t7\nGroups:\t1 2 \nCapEff:\t0000000000001000\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {

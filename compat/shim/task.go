@@ -111,7 +111,8 @@ type status struct {
 }
 
 func parseStatus(b []byte) (s status, err error) {
-	var seen int
+	// A number that is missing is nobody's id.
+	s.tgid, s.uid, s.gid = math.MaxUint32, math.MaxUint32, math.MaxUint32
 	for line := range bytes.Lines(b) {
 		key, rest, _ := bytes.Cut(line, []byte(":"))
 		v := bytes.Fields(rest)
@@ -122,10 +123,8 @@ func parseStatus(b []byte) (s status, err error) {
 			s.innerPID = number(v, len(v)-1)
 		case "Uid":
 			s.uid = number(v, 1)
-			seen++
 		case "Gid":
 			s.gid = number(v, 1)
-			seen++
 		case "Groups":
 			for i := range v {
 				s.groups = append(s.groups, number(v, i))
@@ -136,7 +135,7 @@ func parseStatus(b []byte) (s status, err error) {
 			}
 		}
 	}
-	if err != nil || seen != 2 || s.tgid == 0 {
+	if err != nil || s.uid == math.MaxUint32 || s.gid == math.MaxUint32 || s.tgid == 0 || s.tgid == math.MaxUint32 {
 		// A caller without known ids must not pass for uid 0.
 		return status{}, errors.New("unreadable /proc/PID/status")
 	}
