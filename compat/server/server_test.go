@@ -111,7 +111,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 	newNetns(t)
 	defer goleak.VerifyNone(t)
 	path := filepath.Join(t.TempDir(), "rtnl.sock")
-	d, err := Start(Config{Socket: path, Mode: 0o600, AdminGID: -1, Log: slog.New(slog.DiscardHandler)})
+	d, err := Start(Config{Socket: path, Mode: 0o600, AdminGID: -1, OwnNetns: true, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
