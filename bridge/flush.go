@@ -94,7 +94,7 @@ func ndmFlags(flags uint8) (f uint32) {
 func (b *Bridge) FDBFlush(p *Port, ndm uapi.Ndmsg, attrs nlattr.Attrs, leftover int) error {
 	// The core has parsed the message strictly, without a policy, before the bridge
 	// does: an unknown type beats whatever else is wrong.
-	if err := anyNDA.Validate(attrs, leftover, nlattr.Strict); err != nil {
+	if err := anyNDA.Validate(attrs, leftover, nlattr.DeprecatedStrict); err != nil {
 		return err
 	}
 	if err := flushPolicy.Validate(attrs, leftover, nlattr.Strict); err != nil {

@@ -173,6 +173,8 @@ type Rule struct {
 	// Strict validates this attribute strictly even in a liberal parse
 	// (strict_start_type).
 	Strict bool
+	// Mask, if not 0, holds the bits that a number may have (NLA_POLICY_MASK).
+	Mask uint64
 	// Msg is the text of a Reject.
 	Msg string
 }
@@ -184,11 +186,16 @@ type Policy map[uint16]Rule
 type Mode uint8
 
 // Validation modes: Liberal ignores unknown types, longer payloads and trailing
-// bytes; Strict refuses them.
+// bytes; Strict refuses them; DeprecatedStrict refuses unknown types and trailing
+// bytes and is liberal otherwise.
 const (
 	Liberal Mode = iota
 	Strict
+	DeprecatedStrict
 )
+
+// LeftoverText is what the kernel says of trailing bytes, also where it takes them.
+const LeftoverText = "bytes leftover after parsing attributes"
 
 const failedPolicy = "Attribute failed policy validation"
 
@@ -198,7 +205,7 @@ func (p Policy) Validate(as Attrs, leftover int, mode Mode) error {
 	for _, a := range as {
 		r, known := p[a.Type]
 		if a.Type == 0 || !known {
-			if mode == Strict {
+			if mode != Liberal {
 				return ErrAttr(syscall.EINVAL, a, "Unknown attribute type")
 			}
 			continue
@@ -207,8 +214,8 @@ func (p Policy) Validate(as Attrs, leftover int, mode Mode) error {
 			return err
 		}
 	}
-	if leftover > 0 && mode == Strict {
-		return Errf(syscall.EINVAL, "bytes leftover after parsing attributes")
+	if leftover > 0 && mode != Liberal {
+		return Errf(syscall.EINVAL, LeftoverText)
 	}
 	return nil
 }
@@ -221,16 +228,21 @@ func (r Rule) check(a Attr, mode Mode) error {
 	if int(r.Kind) < len(fixedLen) {
 		fixed = fixedLen[r.Kind]
 	}
+	refuse := func(errno syscall.Errno, text string) error {
+		e := ErrAttr(errno, a, "%s", text)
+		e.Policy = r.describe()
+		return e
+	}
 	if strict && fixed != 0 && n != fixed {
-		return ErrAttr(syscall.EINVAL, a, "invalid attribute length")
+		return refuse(syscall.EINVAL, "invalid attribute length")
 	}
 	if strict && r.Kind == Nested && !a.Nested {
-		return ErrAttr(syscall.EINVAL, a, "NLA_F_NESTED is missing")
+		return refuse(syscall.EINVAL, "NLA_F_NESTED is missing")
 	}
 	if strict && r.Kind != Nested && r.Kind != Unspec && a.Nested {
-		return ErrAttr(syscall.EINVAL, a, "NLA_F_NESTED not expected")
+		return refuse(syscall.EINVAL, "NLA_F_NESTED not expected")
 	}
-	bad := func(errno syscall.Errno) error { return ErrAttr(errno, a, failedPolicy) }
+	bad := func(errno syscall.Errno) error { return refuse(errno, failedPolicy) }
 	switch r.Kind {
 	case Reject:
 		if r.Msg != "" {
@@ -250,7 +262,7 @@ func (r Rule) check(a Attr, mode Mode) error {
 			return bad(syscall.ERANGE)
 		}
 		if r.Exact && n != r.Len || r.Ranged && (int64(n) < r.Min || int64(n) > r.Max) {
-			return ErrAttr(syscall.ERANGE, a, "binary attribute size out of range")
+			return refuse(syscall.ERANGE, "binary attribute size out of range")
 		}
 	case Nested:
 		if n > 0 && n < HeaderLen {
@@ -271,8 +283,12 @@ func (r Rule) check(a Attr, mode Mode) error {
 		if n < fixed {
 			return bad(syscall.ERANGE)
 		}
-		if v := r.number(a); r.Ranged && (v < r.Min || v > r.Max) {
-			return ErrAttr(syscall.ERANGE, a, "integer out of range")
+		v := r.number(a)
+		if r.Ranged && (v < r.Min || v > r.Max) {
+			return refuse(syscall.ERANGE, "integer out of range")
+		}
+		if r.Mask != 0 && uint64(v)&^r.Mask != 0 {
+			return ErrAttr(syscall.EINVAL, a, "reserved bit set")
 		}
 	}
 	return nil

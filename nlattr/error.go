@@ -25,6 +25,8 @@ type Error struct {
 	// MissNest is NLMSGERR_ATTR_MISS_NEST, the offset of the nest that lacks
 	// MissType, 0 for none.
 	MissNest int
+	// Policy is the content of NLMSGERR_ATTR_POLICY: what would have been valid.
+	Policy []byte
 }
 
 // Error implements error.
