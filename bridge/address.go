@@ -4,13 +4,6 @@ import (
 	"github.com/linkspan/linkspan/uapi"
 )
 
-// Values of IFLA_OPERSTATE (RFC 2863 ifOperStatus, uapi/linux/if.h).
-const (
-	operUnknown = 0
-	operDown    = 2
-	operUp      = 6
-)
-
 // defaultMTU is that of a bridge without ports, in bytes.
 const defaultMTU = 1500
 
@@ -19,7 +12,7 @@ func (b *Bridge) setCarrier(on bool) {
 	if b.carrier == on {
 		return
 	}
-	b.carrier, b.carrierSet = on, true
+	b.carrier = on
 	b.env.Hooks.SetCarrier(b, on)
 }
 
@@ -27,18 +20,6 @@ func (b *Bridge) setCarrier(on bool) {
 // an address of the user's choice has; from the first event on that concerns its
 // ports' states, it has carrier while a port forwards.
 func (b *Bridge) CarrierOn() bool { return b.carrier }
-
-// OperState returns the IF_OPER_* of the bridge device: unknown until its carrier
-// has changed for the first time.
-func (b *Bridge) OperState() uint8 {
-	switch {
-	case !b.link.Up || !b.carrier:
-		return operDown
-	case !b.carrierSet:
-		return operUnknown
-	}
-	return operUp
-}
 
 // SetUserAddress tells that the user set the bridge device's MAC, which has been
 // found valid (br_set_mac_address). From now on it does not follow the ports'.

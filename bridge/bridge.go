@@ -86,10 +86,7 @@ type Bridge struct {
 	userMAC bool // the user chose the address (NET_ADDR_SET)
 	userMTU bool // BROPT_MTU_SET_BY_USER
 	carrier bool
-	// carrierSet: the carrier changed at least once, so that the operational
-	// state is known.
-	carrierSet bool
-	stp        stpBridge
+	stp     stpBridge
 
 	// What the frame path reads.
 	view     atomic.Pointer[view]

@@ -73,7 +73,9 @@ func (l *linkRequest) changeInfo(d *device) (notify bool, err error) {
 			err = d.br.SetInfo(l.data.Nest())
 			l.ns.snoopers(d, d.state.Up)
 		default:
-			err = d.vx.Change(l.data.Nest(), true, l.attrs)
+			if err = d.vx.Change(l.data.Nest(), true, l.attrs); err == nil && l.data.Nest().Has(unix.IFLA_VXLAN_LINK) {
+				d.tsoSize, d.tsoSegs = l.ns.tsoOf(d.vx.Lower())
+			}
 		}
 		if err != nil {
 			return false, err
@@ -131,15 +133,20 @@ func (l *linkRequest) setLink(d *device) error {
 	if err := l.checkPlain(d); err != nil {
 		return err
 	}
-	plain := blank(l.raw, unix.IFLA_LINKINFO, unix.IFLA_MASTER)
+	own := []uint16{unix.IFLA_LINKINFO, unix.IFLA_MASTER}
+	if d.emulated() {
+		own = append(own, ownLinkAttrs...)
+	}
+	plain := blank(l.raw, own...)
 	ne.PutUint16(plain[4:], unix.RTM_SETLINK)
 	ne.PutUint16(plain[6:], unix.NLM_F_REQUEST|unix.NLM_F_ACK)
 	d.limitMTU(plain)
+	d.tickQueue(plain)
 	flags := l.info.Flags != 0 || l.info.Change != 0
 	if l.hasMaster {
 		first := append([]byte(nil), plain...)
 		clear(first[headerLen+8 : headerLen+16]) // ifi_flags, ifi_change
-		if l.hasPlain() {
+		if l.hasPlain(d) {
 			if err := l.apply(d, first, false); err != nil {
 				return err
 			}
@@ -148,7 +155,7 @@ func (l *linkRequest) setLink(d *device) error {
 			return err
 		}
 		if !flags {
-			return nil
+			return l.setOwn(d)
 		}
 		var types []uint16
 		for _, a := range l.attrs {
@@ -157,17 +164,67 @@ func (l *linkRequest) setLink(d *device) error {
 		plain = blank(plain, types...)
 		ne.PutUint32(plain[headerLen+4:], uint32(d.ifindex))
 	}
-	if !flags && !l.hasPlain() {
+	if flags || l.hasPlain(d) {
+		if err := l.apply(d, plain, flags); err != nil {
+			return err
+		}
+	}
+	return l.setOwn(d)
+}
+
+// ownLinkAttrs are the attributes that an emulated device answers for itself: its
+// kind can do other things than a TAP can.
+var ownLinkAttrs = []uint16{unix.IFLA_CARRIER, unix.IFLA_PROTO_DOWN}
+
+// setOwn applies ownLinkAttrs, which do_setlink looks at last.
+func (l *linkRequest) setOwn(d *device) error {
+	if !d.emulated() {
 		return nil
 	}
-	return l.apply(d, plain, flags)
+	if l.attrs.Has(unix.IFLA_CARRIER) {
+		return nlattr.Errno(unix.EOPNOTSUPP)
+	}
+	a, ok := l.attrs.Get(unix.IFLA_PROTO_DOWN)
+	if !ok {
+		return nil
+	}
+	if d.vx == nil {
+		return nlattr.Errf(unix.EOPNOTSUPP, "Protodown not supported by device")
+	}
+	d.protoDown = a.U8() != 0
+	l.ns.setCarrier(d, !d.protoDown)
+	l.ns.stateChange(d)
+	return nil
+}
+
+// tickQueue replaces IFLA_TXQLEN in raw by a value that is another one than the
+// TAP's where the emulated device's changes, so that the kernel announces it.
+func (d *device) tickQueue(raw []byte) {
+	if !d.emulated() {
+		return
+	}
+	m := message{raw: raw}
+	as, _ := m.attrs(uapi.IfinfomsgLen)
+	for _, a := range as {
+		if a.Type == unix.IFLA_TXQLEN && len(a.Data) >= 4 {
+			tick := d.queueTick
+			if a.U32() != d.queueLen {
+				tick ^= 1
+			}
+			ne.PutUint32(raw[a.Off+nlattr.HeaderLen:], defaultQueueLen+tick)
+		}
+	}
 }
 
 // hasPlain tells whether the request has attributes that are the kernel's.
-func (l *linkRequest) hasPlain() bool {
+func (l *linkRequest) hasPlain(d *device) bool {
 	for _, a := range l.attrs {
 		switch a.Type {
 		case unix.IFLA_LINKINFO, unix.IFLA_MASTER, unix.IFLA_EXT_MASK:
+		case unix.IFLA_CARRIER, unix.IFLA_PROTO_DOWN:
+			if !d.emulated() {
+				return true
+			}
 		case unix.IFLA_IFNAME:
 			if l.info.Index > 0 {
 				return true
@@ -185,8 +242,10 @@ func (l *linkRequest) checkPlain(d *device) error {
 	if !d.emulated() {
 		return nil
 	}
-	if d.br != nil && (l.attrs.Has(unix.IFLA_NET_NS_PID) || l.attrs.Has(unix.IFLA_NET_NS_FD)) {
-		return nlattr.Errf(unix.EINVAL, "The interface netns is immutable")
+	if d.br != nil {
+		if err := l.checkNetns(); err != nil {
+			return err
+		}
 	}
 	if _, ok := l.attrs.Get(unix.IFLA_MTU); ok {
 		mtu, err := l.mtu()
@@ -196,6 +255,24 @@ func (l *linkRequest) checkPlain(d *device) error {
 		return err
 	}
 	return nil
+}
+
+// checkNetns lets the kernel judge a move to another namespace by asking the same of
+// the loopback device, which as a bridge stays where it is.
+func (l *linkRequest) checkNetns() error {
+	b := beginMessage(nil, unix.RTM_SETLINK, unix.NLM_F_REQUEST|unix.NLM_F_ACK, l.seq, 0)
+	b = infoFor(1).Append(b)
+	empty := len(b)
+	for _, a := range l.attrs {
+		switch a.Type {
+		case unix.IFLA_NET_NS_PID, unix.IFLA_NET_NS_FD, unix.IFLA_TARGET_NETNSID:
+			b = nlattr.Append(b, a.Type, a.Data)
+		}
+	}
+	if len(b) == empty {
+		return nil
+	}
+	return l.try(endMessage(b, 0))
 }
 
 // apply lets the kernel carry out a change of one of our devices, with what the
@@ -229,15 +306,23 @@ func (l *linkRequest) apply(d *device, raw []byte, flags bool) error {
 		ns.snoopers(d, true)
 	}
 	oldMTU, oldMAC := d.state.MTU, d.state.MAC
-	if err := l.try(raw); err != nil {
+	ns.drain()
+	before := len(ns.queue)
+	err := l.try(raw)
+	ns.pull(0)
+	if links := ns.linksIn(before, d.ifindex); len(links) > 0 && l.changesState(raw) {
+		links[len(links)-1].change = true
+	}
+	if err != nil {
 		if opened {
 			d.vx.Down()
 		}
 		return err
 	}
 	if d.br != nil {
-		if a, ok := l.attrs.Get(unix.IFLA_ADDRESS); ok && len(a.Data) == 6 {
-			d.br.SetUserAddress(uapi.MACFrom(a.Data))
+		if a, ok := l.attrs.Get(unix.IFLA_ADDRESS); ok && len(a.Data) >= 6 {
+			d.tapMAC = uapi.MACFrom(a.Data)
+			d.br.SetUserAddress(d.tapMAC)
 		}
 		if a, ok := l.attrs.Get(unix.IFLA_MTU); ok && int(a.U32()) != oldMTU {
 			d.br.SetUserMTU(int(a.U32()))
@@ -246,13 +331,33 @@ func (l *linkRequest) apply(d *device, raw []byte, flags bool) error {
 	if a, ok := l.attrs.Get(unix.IFLA_MTU); ok && d.emulated() {
 		d.applyBigMTU(int(a.U32()))
 	}
+	if a, ok := l.attrs.Get(unix.IFLA_TXQLEN); ok && d.emulated() && a.U32() != d.queueLen {
+		d.queueLen = a.U32()
+		d.queueTick ^= 1
+	}
 	ns.drain()
 	ns.snoopers(d, d.state.Up)
-	if a, ok := l.attrs.Get(unix.IFLA_ADDRESS); ok && d.port != nil && len(a.Data) == 6 && uapi.MACFrom(a.Data) == oldMAC {
+	if a, ok := l.attrs.Get(unix.IFLA_ADDRESS); ok && d.port != nil && len(a.Data) >= 6 && uapi.MACFrom(a.Data) == oldMAC {
 		// To set the address that is there is an event for the bridge too.
 		d.port.AddressSet(oldMAC)
 	}
 	return nil
+}
+
+// changesState tells whether do_setlink ends with netdev_state_change: one of the
+// attributes in raw has DO_SETLINK_NOTIFY. The device must be up for that, which the
+// message itself shows.
+func (l *linkRequest) changesState(raw []byte) bool {
+	m := message{raw: raw}
+	as, _ := m.attrs(uapi.IfinfomsgLen)
+	for _, a := range as {
+		switch a.Type {
+		case unix.IFLA_GROUP, unix.IFLA_IFALIAS, unix.IFLA_MAP, unix.IFLA_LINKMODE, unix.IFLA_AF_SPEC,
+			unix.IFLA_PROTO_DOWN, unix.IFLA_XDP:
+			return true
+		}
+	}
+	return false
 }
 
 // snoopers makes a bridge that snoops listen to the all-snoopers groups while it

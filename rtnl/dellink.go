@@ -15,7 +15,7 @@ func (r *request) delLink() (bool, error) {
 	}
 	ns := r.ns
 	info := uapi.ParseIfinfomsg(r.body())
-	as, _ := r.attrs(uapi.IfinfomsgLen)
+	as := r.parse(uapi.IfinfomsgLen)
 	if r.flags&uapi.NLMBulk != 0 {
 		return r.pass()
 	}
@@ -23,6 +23,11 @@ func (r *request) delLink() (bool, error) {
 	if info.Index == 0 {
 		if a, ok := as.Get(unix.IFLA_IFNAME); ok {
 			d = ns.named(a.Text())
+		} else if a, ok := as.Get(unix.IFLA_ALT_IFNAME); ok {
+			if m := ns.link(0, a.Text()); m != nil {
+				v, _ := viewLink(m)
+				d = ns.devs[int(v.info.Index)]
+			}
 		}
 	}
 	if info.Index < 0 || d == nil || !d.emulated() {
@@ -35,20 +40,22 @@ func (r *request) delLink() (bool, error) {
 	return false, nil
 }
 
-// delGroup deletes the devices of a group: the kernel finds and deletes its own,
-// and our TAPs among them refuse, so they go first.
+// delGroup deletes the devices of a group (rtnl_group_dellink): ours first, then
+// the kernel its own. Where one of them cannot be deleted, none is.
 func (r *request) delGroup(group nlattr.Attr) (bool, error) {
 	ns, ours := r.ns, 0
+	if group.U32() == 0 {
+		return r.pass()
+	}
+	members, foreign, err := ns.groupMembers(group.U32())
+	if err != nil {
+		return false, err
+	}
+	if foreign {
+		return r.pass()
+	}
 	for _, d := range ns.sorted() {
-		if !d.emulated() || ns.devs[d.ifindex] != d {
-			continue
-		}
-		m := ns.link(d.ifindex, "")
-		if m == nil {
-			continue
-		}
-		v, _ := viewLink(m)
-		if a, ok := v.attrs.Get(unix.IFLA_GROUP); ok && a.U32() == group.U32() {
+		if members[d.ifindex] && d.emulated() && ns.devs[d.ifindex] == d {
 			ns.remove(d)
 			ours++
 		}
@@ -64,6 +71,24 @@ func (r *request) delGroup(group nlattr.Attr) (bool, error) {
 		r.s.reply(b)
 	}
 	return true, nil
+}
+
+// groupMembers returns the devices of a group. stuck tells that one of them is of
+// no kind, so that nobody can delete it.
+func (ns *Namespace) groupMembers(group uint32) (members map[int]bool, stuck bool, err error) {
+	members = map[int]bool{}
+	b := beginMessage(nil, unix.RTM_GETLINK, unix.NLM_F_REQUEST|unix.NLM_F_DUMP, 1, 0)
+	b = endMessage(infoFor(0).Append(b), 0)
+	err = roundTrip(ns.ctl, b, func(m *message) {
+		v, ok := viewLink(m)
+		if a, has := v.attrs.Get(unix.IFLA_GROUP); !ok || !has || a.U32() != group {
+			return
+		}
+		members[int(v.info.Index)] = true
+		info, _ := v.attrs.Get(unix.IFLA_LINKINFO)
+		stuck = stuck || !info.Nest().Has(unix.IFLA_INFO_KIND)
+	})
+	return members, stuck, err
 }
 
 // named returns our device of that name, nil if it is none of ours.
@@ -107,19 +132,37 @@ func tapEgress(o *netdev.Output) netdev.Egress { return netdev.OutputEgress{Outp
 // bridge. The kernel's own event of the TAP's end is what the clients see last.
 func (ns *Namespace) remove(d *device) {
 	ns.drain()
+	if d.vx != nil {
+		ns.closeTunnel(d)
+	}
 	ns.dissolve(d)
 	if !d.emulated() {
 		ns.forgetUnless(d)
 		return
 	}
-	if d.vx != nil {
-		if l := d.vx.Lower(); l != 0 {
-			ns.emitForeign(l)
-		}
-	}
-	ns.closeTAP(d)
-	ns.drain()
+	ns.during(func() { ns.closeTAP(d) })
 	ns.forgetDevice(d)
+	ns.drain()
+}
+
+// closeTunnel is what vxlan_dellink and the beginning of unregistering do: the
+// entries go, then the link to the lower device, then the device is taken down. It
+// is in its bridge until then.
+func (ns *Namespace) closeTunnel(d *device) {
+	d.vx.Close()
+	if l := d.vx.Lower(); l != 0 {
+		ns.emitForeign(l)
+	}
+	if d.state.Up {
+		b := beginMessage(nil, unix.RTM_SETLINK, unix.NLM_F_REQUEST|unix.NLM_F_ACK, 1, 0)
+		b = endMessage(uapi.Ifinfomsg{Index: int32(d.ifindex), Change: unix.IFF_UP}.Append(b), 0)
+		ns.during(func() {
+			if err := roundTrip(ns.ctl, b, nil); err != nil {
+				ns.logErr("take down "+d.state.Name, err)
+			}
+		})
+	}
+	d.leaving = true
 }
 
 // dissolve undoes what a device is in the emulation, with the events of that: it

@@ -34,6 +34,25 @@ type device struct {
 	arpType uint16
 	// bigMTU is the MTU in bytes where it is more than a TAP takes, else 0.
 	bigMTU int
+	// carrier is the emulated device's, tapCarrier what its TAP was told.
+	carrier, tapCarrier bool
+	protoDown           bool
+	// tapMAC is the TAP's address, which stays where a bridge has none.
+	tapMAC uapi.MAC
+	// queueLen is the emulated device's queue length; the TAP keeps its own,
+	// because it is the length of a real queue. queueTick makes the TAP's
+	// change with it.
+	queueLen, queueTick uint32
+	// tsoSize and tsoSegs are IFLA_TSO_MAX_*, 0 where they are the TAP's.
+	tsoSize, tsoSegs uint32
+	// flags and link are ifi_flags and IFLA_LINK of the last link message, for
+	// messages about a device that the kernel has deleted already.
+	flags   uint32
+	link    uint32
+	hasLink bool
+	// leaving tells that it is being deleted: the kernel announces no change
+	// of a device in that state.
+	leaving bool
 	// ended closes when the TAP's thread has ended.
 	ended             chan struct{}
 	dissolved, closed bool
@@ -63,11 +82,7 @@ func (d *device) kind() string {
 // netif_oper_up says, not the plain carrier.
 func (d *device) portState() netdev.LinkState {
 	s := d.state
-	oper := d.operState
-	if d.vx != nil {
-		oper = d.vxOperState()
-	}
-	s.Carrier = oper == operUp || oper == operUnknown
+	s.Carrier = d.operState == operUp || d.operState == operUnknown
 	return s
 }
 
@@ -77,15 +92,6 @@ const (
 	operDown    = 2
 	operUp      = 6
 )
-
-// vxOperState is the operational state of a VXLAN device: without a carrier of
-// its own it is unknown while up.
-func (d *device) vxOperState() uint8 {
-	if d.state.Up {
-		return operUnknown
-	}
-	return operDown
-}
 
 // sorted returns the devices by ifindex, ports and tunnels before bridges: the
 // order in which they can be removed.
@@ -180,14 +186,30 @@ func (ns *Namespace) refresh(d *device) {
 		return
 	}
 	if v, ok := viewLink(m); ok {
+		d.follow(v)
 		d.state, d.operState = v.state()
 	}
 }
 
-// speed fills in ethtool's speed of a real device.
+// follow remembers what messages about the device need once it is gone.
+func (d *device) follow(v linkView) {
+	d.flags = v.info.Flags
+	a, ok := v.attrs.Get(unix.IFLA_LINK)
+	d.link, d.hasLink = a.U32(), ok
+}
+
+// speed fills in ethtool's speed: a real device's own, a tunnel's that of the link
+// below it.
 func (ns *Namespace) speed(d *device) {
-	if !d.emulated() {
+	switch {
+	case !d.emulated():
 		d.state.SpeedMbps = ns.io.Speed(d.state.Name)
+	case d.vx != nil && d.vx.Lower() != 0:
+		if m := ns.link(d.vx.Lower(), ""); m != nil {
+			v, _ := viewLink(m)
+			s, _ := v.state()
+			d.state.SpeedMbps = ns.io.Speed(s.Name)
+		}
 	}
 }
 

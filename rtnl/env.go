@@ -80,7 +80,7 @@ func (h vxlanHooks) SetMTU(v *vxlan.Device, mtu int) {
 	if d == nil {
 		return
 	}
-	h.setQuietly(d.ifindex, nlattr.AppendU32(nil, unix.IFLA_MTU, uint32(min(mtu, tapMaxMTU))))
+	h.setQuietly(d.ifindex, unix.IFLA_MTU, ne.AppendUint32(nil, uint32(min(mtu, tapMaxMTU))))
 	d.state.MTU = mtu
 	d.applyBigMTU(mtu)
 	v.LinkChanged(d.state)

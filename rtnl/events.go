@@ -13,6 +13,9 @@ import (
 type queued struct {
 	group uint32
 	msg   []byte
+	// change tells that the kernel announced a change of state
+	// (netdev_state_change), which a port's bridge handles before the message.
+	change bool
 }
 
 // drain takes the kernel's queued events, lets our devices follow them, and
@@ -27,10 +30,48 @@ func (ns *Namespace) drain() {
 	for len(ns.queue) > 0 {
 		q := ns.queue[0]
 		ns.queue = ns.queue[1:]
-		ns.event(q.group, q.msg)
+		ns.event(q)
 	}
 	ns.queue = nil
 	ns.draining = false
+}
+
+// during runs f and handles the events that it causes at once, whatever else
+// waits in the queue.
+func (ns *Namespace) during(f func()) {
+	ns.drain()
+	n := len(ns.queue)
+	f()
+	ns.pull(0)
+	events := append([]queued(nil), ns.queue[n:]...)
+	ns.queue = ns.queue[:n]
+	for _, q := range events {
+		ns.event(q)
+	}
+}
+
+// linksIn returns the queued link messages of a device from the nth on.
+func (ns *Namespace) linksIn(n, ifindex int) (out []*queued) {
+	for i := n; i < len(ns.queue); i++ {
+		m, _, ok := split(ns.queue[i].msg)
+		if ok && m.typ == unix.RTM_NEWLINK && len(m.body()) >= uapi.IfinfomsgLen && m.body()[0] != unix.AF_BRIDGE &&
+			int(uapi.ParseIfinfomsg(m.body()).Index) == ifindex {
+			out = append(out, &ns.queue[i])
+		}
+	}
+	return out
+}
+
+// amend overwrites an attribute in the queued messages of a device of ours: they
+// were made before a change that the clients learn of before them.
+func (ns *Namespace) amend(ifindex int, typ uint16, data []byte) {
+	for _, q := range ns.linksIn(0, ifindex) {
+		m, _, _ := split(q.msg)
+		as, _ := m.attrs(uapi.IfinfomsgLen)
+		if a, ok := as.Get(typ); ok && len(a.Data) == len(data) {
+			copy(a.Data, data)
+		}
+	}
 }
 
 // pull moves the kernel's events into the namespace's queue, without the link
@@ -41,7 +82,7 @@ func (ns *Namespace) pull(drop int) {
 			int(uapi.ParseIfinfomsg(m.body()).Index) == drop {
 			return
 		}
-		ns.queue = append(ns.queue, queued{group, append([]byte(nil), raw...)})
+		ns.queue = append(ns.queue, queued{group: group, msg: append([]byte(nil), raw...)})
 	})
 	if err != nil {
 		ns.logErr("kernel events", err)
@@ -60,13 +101,14 @@ func (ns *Namespace) resync() {
 			ns.remove(d)
 			continue
 		}
-		ns.linkEvent(m, d)
+		ns.linkEvent(m, d, false)
 	}
 }
 
 // event handles one notification of the kernel's.
-func (ns *Namespace) event(group uint32, raw []byte) {
-	m, _, ok := split(raw)
+func (ns *Namespace) event(q queued) {
+	group := q.group
+	m, _, ok := split(q.msg)
 	if !ok {
 		return
 	}
@@ -81,7 +123,7 @@ func (ns *Namespace) event(group uint32, raw []byte) {
 		case d != nil && d.muted:
 			return
 		case d != nil && m.typ == unix.RTM_NEWLINK:
-			ns.linkEvent(&m, d)
+			ns.linkEvent(&m, d, q.change)
 			return
 		case d != nil:
 			ns.linkGone(&m, d)
@@ -100,15 +142,20 @@ func (ns *Namespace) event(group uint32, raw []byte) {
 // it on, in the order in which the kernel's own notifiers run: a bridge or a
 // tunnel acts in ndo_open, ndo_stop and ndo_set_mac_address, which is before the
 // message; a bridge acts on its ports' changes after it, but for a change of
-// carrier (netdev_state_change notifies the bridge first).
-func (ns *Namespace) linkEvent(m *message, d *device) {
+// carrier and other changes of state (netdev_state_change notifies the bridge
+// first), which change tells of.
+func (ns *Namespace) linkEvent(m *message, d *device, change bool) {
 	v, ok := viewLink(m)
 	if !ok {
 		return
 	}
+	d.follow(v)
 	old := d.state
 	state, oper := v.state()
 	state.SpeedMbps = old.SpeedMbps
+	if d.br != nil {
+		state.MAC = d.followMAC(state.MAC)
+	}
 	if d.bigMTU != 0 && state.MTU == tapMaxMTU {
 		state.MTU = d.bigMTU
 	} else {
@@ -123,13 +170,29 @@ func (ns *Namespace) linkEvent(m *message, d *device) {
 		ns.followVXLAN(d, old.Up)
 	}
 	carrierOnly := old.Up == state.Up && oldPort.Carrier != d.portState().Carrier
-	if d.port != nil && carrierOnly {
+	switch {
+	case d.port == nil:
+	case carrierOnly:
 		d.port.LinkChanged(d.portState())
+	case change && state.Up:
+		bridgeHooks{ns}.PortChanged(d.port, false)
 	}
 	ns.hub.publishRaw(unix.RTNLGRP_LINK, ns.rewriteLink(m))
 	if d.port != nil && !carrierOnly {
 		d.port.LinkChanged(d.portState())
 	}
+}
+
+// followMAC returns a bridge's address when its TAP has the address mac: the
+// bridge's own, unless somebody else has set the TAP's.
+func (d *device) followMAC(mac uapi.MAC) uapi.MAC {
+	if mac != d.tapMAC {
+		d.tapMAC = mac
+		if mac != d.br.Link().MAC {
+			d.br.SetUserAddress(mac)
+		}
+	}
+	return d.br.Link().MAC
 }
 
 // followVXLAN takes an emulated tunnel up or down with its TAP, where something
@@ -200,12 +263,15 @@ func (h bridgeHooks) BridgeChanged(b *bridge.Bridge, features bool) {
 func (h bridgeHooks) SetAddress(b *bridge.Bridge, mac uapi.MAC) {
 	// A TAP keeps its last address where a bridge has none; the view shows the
 	// bridge's own.
+	d := h.devs[b.Ifindex()]
+	if d == nil {
+		return
+	}
 	if raw := mac.Bytes(); mac != 0 {
-		h.setQuietly(b.Ifindex(), nlattr.Append(nil, unix.IFLA_ADDRESS, raw[:]))
+		h.setQuietly(d.ifindex, unix.IFLA_ADDRESS, raw[:])
+		d.tapMAC = mac
 	}
-	if d := h.devs[b.Ifindex()]; d != nil {
-		d.state.MAC = mac
-	}
+	d.state.MAC = mac
 }
 
 // SetMTU implements bridge.Hooks.
@@ -214,7 +280,7 @@ func (h bridgeHooks) SetMTU(b *bridge.Bridge, mtu int) {
 	if d == nil {
 		return
 	}
-	h.setQuietly(d.ifindex, nlattr.AppendU32(nil, unix.IFLA_MTU, uint32(min(mtu, tapMaxMTU))))
+	h.setQuietly(d.ifindex, unix.IFLA_MTU, ne.AppendUint32(nil, uint32(min(mtu, tapMaxMTU))))
 	d.state.MTU = mtu
 	d.applyBigMTU(mtu)
 	if !d.muted {
@@ -222,19 +288,42 @@ func (h bridgeHooks) SetMTU(b *bridge.Bridge, mtu int) {
 	}
 }
 
-// SetCarrier implements bridge.Hooks. The kernel's linkwatch announces the change
-// a little later, as it does for a bridge.
+// SetCarrier implements bridge.Hooks.
 func (h bridgeHooks) SetCarrier(b *bridge.Bridge, on bool) {
 	if d := h.devs[b.Ifindex()]; d != nil {
-		if err := d.tap.SetCarrier(on); err != nil {
-			h.logErr("set carrier of "+d.state.Name, err)
-		}
+		h.setCarrier(d, on)
 	}
 }
 
-// setQuietly sets attributes of an emulated device's TAP and drops the event: the
+// setCarrier is netif_carrier_on and _off: messages show the carrier at once, the
+// operational state follows once RTNL is released and linkwatch runs.
+func (ns *Namespace) setCarrier(d *device, on bool) {
+	if d.carrier != on {
+		d.carrier = on
+		ns.carriers = append(ns.carriers, d)
+	}
+}
+
+// linkwatch tells TAPs their carriers. The kernel's linkwatch announces the changes
+// a little later, as it does for a bridge.
+func (ns *Namespace) linkwatch() {
+	for _, d := range ns.carriers {
+		if d.closed {
+			continue
+		}
+		// Once for each change: a carrier that comes back is an event too.
+		d.tapCarrier = !d.tapCarrier
+		if err := d.tap.SetCarrier(d.tapCarrier); err != nil {
+			ns.logErr("set carrier of "+d.state.Name, err)
+		}
+	}
+	ns.carriers = ns.carriers[:0]
+}
+
+// setQuietly sets an attribute of an emulated device's TAP and drops the event: the
 // bridge announces the change in its own time.
-func (ns *Namespace) setQuietly(ifindex int, attrs []byte) {
+func (ns *Namespace) setQuietly(ifindex int, typ uint16, data []byte) {
+	attrs := nlattr.Append(nil, typ, data)
 	b := beginMessage(nil, unix.RTM_SETLINK, unix.NLM_F_REQUEST|unix.NLM_F_ACK, 1, 0)
 	b = uapi.Ifinfomsg{Index: int32(ifindex)}.Append(b)
 	b = endMessage(append(b, attrs...), 0)
@@ -243,4 +332,5 @@ func (ns *Namespace) setQuietly(ifindex int, attrs []byte) {
 		ns.logErr("set link", err)
 	}
 	ns.pull(ifindex)
+	ns.amend(ifindex, typ, data)
 }

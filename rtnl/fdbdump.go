@@ -47,7 +47,7 @@ func (r *request) fdbDumpFilter() (f fdbFilter) {
 // device's own. The kernel judges the request and knows the address lists of its
 // devices.
 func (r *request) fdbDump() (bool, error) {
-	refusal, err := r.refusal()
+	refusal, done, err := r.refusal()
 	if err != nil || refusal != nil {
 		return r.sent(refusal, err)
 	}
@@ -85,7 +85,7 @@ func (r *request) fdbDump() (bool, error) {
 			d.vx.FDBDump(emit)
 		}
 	}
-	out.done()
+	out.done(done)
 	return true, nil
 }
 

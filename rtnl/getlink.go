@@ -24,7 +24,7 @@ func (r *request) getLink() (bool, error) {
 	}
 	// The kernel would filter by what it takes our devices for. It still
 	// judges the request as it came.
-	if refusal, err := r.refusal(); err != nil || refusal != nil {
+	if refusal, _, err := r.refusal(); err != nil || refusal != nil {
 		return r.sent(refusal, err)
 	}
 	return r.passAs(stripped, r.editLink(f))
@@ -33,7 +33,8 @@ func (r *request) getLink() (bool, error) {
 // linkFilter reads the filters of a dump request and returns a request without
 // them, or nil if it has none that concern us.
 func (r *request) linkFilter() (f linkFilter, stripped []byte) {
-	if !r.dump() || len(r.body()) < uapi.IfinfomsgLen {
+	if !r.dump() || len(r.body()) < uapi.IfinfomsgLen || r.body()[0] == unix.AF_INET6 {
+		// AF_INET6 has a dump of its own, which does not filter.
 		return f, nil
 	}
 	as, _ := r.attrs(uapi.IfinfomsgLen)
@@ -108,24 +109,29 @@ func (f linkFilter) passes(m *message) bool {
 }
 
 // refusal sends the request to the kernel as it is and returns the kernel's
-// error answer, nil where it accepts it.
-func (r *request) refusal() ([]byte, error) {
+// error answer, or else the message that ends its dump.
+func (r *request) refusal() (refused []byte, done *message, err error) {
 	out, err := r.ask(r.raw, nil)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	for _, d := range out {
-		if m, _, ok := split(d); ok && m.typ == unix.NLMSG_ERROR {
-			if parseAck(&m) != nil {
-				return d, nil
+	for _, b := range out {
+		for d := b; ; {
+			m, rest, ok := split(d)
+			if !ok {
+				break
 			}
-		}
-		// A dump that fails later says so in NLMSG_DONE.
-		if m, _, ok := split(d); ok && m.typ == unix.NLMSG_DONE && len(m.body()) >= 4 && ne.Uint32(m.body()) != 0 {
-			return d, nil
+			switch {
+			case m.typ == unix.NLMSG_ERROR && parseAck(&m) != nil,
+				m.typ == unix.NLMSG_DONE && len(m.body()) >= 4 && ne.Uint32(m.body()) != 0:
+				return m.raw, nil, nil
+			case m.typ == unix.NLMSG_DONE:
+				done = &m
+			}
+			d = rest
 		}
 	}
-	return nil, nil
+	return nil, done, nil
 }
 
 // sent replies with the kernel's refusal.
@@ -145,6 +151,7 @@ func (r *request) merge(keep func(m *message) bool, ours func(d *dumper)) (bool,
 		return false, err
 	}
 	d := &dumper{r: r}
+	var done *message
 	for _, b := range out {
 		for {
 			m, rest, ok := split(b)
@@ -156,12 +163,13 @@ func (r *request) merge(keep func(m *message) bool, ours func(d *dumper)) (bool,
 			case m.typ == unix.NLMSG_ERROR, m.typ == unix.NLMSG_DONE && len(m.body()) >= 4 && ne.Uint32(m.body()) != 0:
 				return r.sent(m.raw, nil)
 			case m.typ == unix.NLMSG_DONE:
+				done = &m
 			case keep == nil || keep(&m):
 				d.row(m.typ, m.body())
 			}
 		}
 	}
 	ours(d)
-	d.done()
+	d.done(done)
 	return true, nil
 }

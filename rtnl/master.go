@@ -15,6 +15,7 @@ func (ns *Namespace) deviceFor(m *message) *device {
 		return d
 	}
 	d := &device{ifindex: int(v.info.Index), arpType: v.info.Type}
+	d.follow(v)
 	d.state, d.operState = v.state()
 	ns.devs[d.ifindex] = d
 	return d
@@ -83,6 +84,7 @@ func (ns *Namespace) enslave(d, br *device) error {
 	ns.emitLink(d, 0, 0)
 	ns.emitLink(d, unix.IFF_PROMISC, 0)
 	br.br.Join(p)
+	ns.limitTSO(br)
 	if d.vx != nil {
 		d.vx.SetUpper(p.InputFrame)
 		return nil
@@ -129,12 +131,51 @@ func (ns *Namespace) release(d *device) {
 	if d.vx != nil {
 		d.vx.SetUpper(nil)
 	}
-	ns.emitLink(d, unix.IFF_PROMISC, 0)
+	if !d.leaving {
+		ns.emitLink(d, unix.IFF_PROMISC, 0)
+	}
 	br.DelPort(p)
 	d.closeIO(ns.logErr)
 	ns.pull(d.ifindex)
+	master := d.master
 	d.port, d.master = nil, nil
-	ns.emitLink(d, 0, 0)
+	if !d.leaving {
+		ns.emitLink(d, 0, 0)
+	}
 	br.Released(p, d.closingMaster)
+	ns.limitTSO(master)
 	ns.forgetUnless(d)
+}
+
+// TSO_MAX_SIZE and TSO_MAX_SEGS (linux/netdevice.h).
+const (
+	tsoMaxSize = 8 * 65535
+	tsoMaxSegs = 65535
+)
+
+// limitTSO makes the segmentation limits of a bridge the lowest of its ports'
+// (br_set_gso_limits).
+func (ns *Namespace) limitTSO(br *device) {
+	br.tsoSize, br.tsoSegs = tsoMaxSize, tsoMaxSegs
+	for _, p := range br.br.Ports() {
+		size, segs := ns.tsoOf(p.Ifindex())
+		br.tsoSize, br.tsoSegs = min(br.tsoSize, size), min(br.tsoSegs, segs)
+	}
+}
+
+// tsoOf returns IFLA_TSO_MAX_SIZE and _SEGS of a device.
+func (ns *Namespace) tsoOf(ifindex int) (size, segs uint32) {
+	size, segs = tsoMaxSize, tsoMaxSegs
+	m := ns.link(ifindex, "")
+	if m == nil {
+		return size, segs
+	}
+	v, _ := viewLink(&message{raw: ns.rewriteLink(m)})
+	if a, ok := v.attrs.Get(unix.IFLA_TSO_MAX_SIZE); ok {
+		size = a.U32()
+	}
+	if a, ok := v.attrs.Get(unix.IFLA_TSO_MAX_SEGS); ok {
+		segs = a.U32()
+	}
+	return size, segs
 }

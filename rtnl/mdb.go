@@ -22,7 +22,7 @@ func (r *request) mdbChange() (bool, error) {
 	if d == nil {
 		return r.pass()
 	}
-	as, _ := r.attrs(portMsgLen)
+	as := r.parse(portMsgLen)
 	return false, d.br.MDBRequest(r.typ, r.flags, as)
 }
 

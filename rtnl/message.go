@@ -53,6 +53,10 @@ const (
 	verbSet
 )
 
+// rtmMax is RTM_MAX of Linux 6.18: types above it are refused before anything else
+// is looked at (rtnetlink_rcv_msg).
+const rtmMax = unix.RTM_GETTUNNEL | 3
+
 func verb(typ uint16) uint16 { return typ & 3 }
 
 // split cuts the next message off b as netlink_rcv_skb does; ok is false at the
@@ -95,32 +99,29 @@ func appendMessage(b []byte, typ, flags uint16, seq, pid uint32, body []byte) []
 }
 
 // appendAck appends the NLMSG_ERROR that answers m (netlink_ack). err nil is
-// success. ext and cap are the client's NETLINK_EXT_ACK and NETLINK_CAP_ACK.
+// success; an *nlattr.Error without errno is success with a warning. ext and cap are the client's NETLINK_EXT_ACK and NETLINK_CAP_ACK.
 func appendAck(b []byte, m *message, pid uint32, err error, ext, capped bool) []byte {
-	var e *nlattr.Error
+	e := &nlattr.Error{}
 	flags, payload := uint16(unix.NLM_F_CAPPED), m.raw[:headerLen]
 	if err != nil {
 		e = nlattr.AsError(err)
-		if !capped {
-			flags, payload = 0, m.raw
-		}
 	}
-	tlv := ext && e != nil && (e.Msg != "" || e.Offset != 0 || e.MissType != 0 || e.MissNest != 0)
+	if e.Errno != 0 && !capped {
+		flags, payload = 0, m.raw
+	}
+	tlv := ext && (e.Msg != "" || e.Offset != 0 || e.MissType != 0 || e.MissNest != 0)
 	if tlv {
 		flags |= unix.NLM_F_ACK_TLVS
 	}
 	mark := len(b)
 	b = beginMessage(b, unix.NLMSG_ERROR, flags, m.seq, pid)
-	var errno int32
-	if e != nil {
-		errno = -int32(e.Errno)
-	}
-	b = ne.AppendUint32(b, uint32(errno))
+	b = ne.AppendUint32(b, uint32(-int32(e.Errno)))
 	b = append(b, payload...)
+	// The copy is padded within the message (nlmsg_append), TLVs or not.
+	for len(b)&3 != 0 {
+		b = append(b, 0)
+	}
 	if tlv {
-		for len(b)&3 != 0 {
-			b = append(b, 0)
-		}
 		b = appendExtack(b, e)
 	}
 	return endMessage(b, mark)
@@ -135,6 +136,9 @@ func appendExtack(b []byte, e *nlattr.Error) []byte {
 	if e.Offset != 0 {
 		b = nlattr.AppendU32(b, unix.NLMSGERR_ATTR_OFFS, uint32(e.Offset))
 	}
+	if len(e.Policy) != 0 {
+		b = nlattr.Append(b, attrPolicy|nlattr.FlagNested, e.Policy)
+	}
 	if e.MissType != 0 {
 		b = nlattr.AppendU32(b, attrMissType, e.MissType)
 	}
@@ -144,8 +148,9 @@ func appendExtack(b []byte, e *nlattr.Error) []byte {
 	return b
 }
 
-// NLMSGERR_ATTR_MISS_TYPE and NLMSGERR_ATTR_MISS_NEST (uapi/linux/netlink.h).
+// NLMSGERR_ATTR_POLICY, _MISS_TYPE and _MISS_NEST (uapi/linux/netlink.h).
 const (
+	attrPolicy   = 4
 	attrMissType = 5
 	attrMissNest = 6
 )

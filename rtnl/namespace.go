@@ -23,12 +23,14 @@ type Namespace struct {
 	log    *slog.Logger
 	hub    hub
 
-	mu       sync.Mutex
-	ctl      KernelConn // the daemon's own requests
-	devs     map[int]*device
-	vxlans   *vxlan.Registry
-	portIDs  map[uint32]*Session // by the port id of the session's kernel socket
-	queue    []queued
+	mu      sync.Mutex
+	ctl     KernelConn // the daemon's own requests
+	devs    map[int]*device
+	vxlans  *vxlan.Registry
+	portIDs map[uint32]*Session // by the port id of the session's kernel socket
+	queue   []queued
+	// carriers are the devices whose TAP does not know its carrier yet.
+	carriers []*device
 	draining bool
 	closing  bool
 	done     chan struct{}
@@ -74,7 +76,10 @@ func NewNamespace(c NamespaceConfig) (*Namespace, error) {
 func (ns *Namespace) Lock() { ns.mu.Lock() }
 
 // Unlock releases it.
-func (ns *Namespace) Unlock() { ns.mu.Unlock() }
+func (ns *Namespace) Unlock() {
+	ns.linkwatch()
+	ns.mu.Unlock()
+}
 
 // Empty tells whether there is no emulated device and no port.
 func (ns *Namespace) Empty() bool {
@@ -130,6 +135,9 @@ func (ns *Namespace) portGone(kernelPort uint32) { delete(ns.portIDs, kernelPort
 func (ns *Namespace) handle(s *Session, m *message) (acked bool, err error) {
 	ns.Lock()
 	defer ns.Unlock()
+	if m.typ > rtmMax {
+		return false, nlattr.Errno(unix.EOPNOTSUPP)
+	}
 	if len(m.body()) < 1 {
 		return false, nil
 	}
@@ -139,7 +147,7 @@ func (ns *Namespace) handle(s *Session, m *message) (acked bool, err error) {
 	r := &request{ns: ns, s: s, message: m}
 	acked, err = r.dispatch()
 	ns.drain()
-	return acked, err
+	return acked, r.warned(err)
 }
 
 // request is a message being handled for a session, under the lock.
@@ -147,6 +155,31 @@ type request struct {
 	*message
 	ns *Namespace
 	s  *Session
+	// leftover tells that bytes behind the attributes were ignored.
+	leftover bool
+}
+
+// parse is attrs for a request that the kernel parses liberally but not silently
+// (__nla_validate_parse).
+func (r *request) parse(n int) nlattr.Attrs {
+	as, left := r.attrs(n)
+	r.leftover = r.leftover || left > 0
+	return as
+}
+
+// warned adds the warning of parse to a result that has no text of its own.
+func (r *request) warned(err error) error {
+	if !r.leftover {
+		return err
+	}
+	e := nlattr.Error{}
+	if err != nil {
+		e = *nlattr.AsError(err)
+	}
+	if e.Msg == "" {
+		e.Msg = nlattr.LeftoverText
+	}
+	return &e
 }
 
 // dispatch finds the handler as rtnetlink_rcv_msg does, except that what does not
@@ -341,6 +374,8 @@ func parseAck(m *message) error {
 			e.Msg = a.Text()
 		case unix.NLMSGERR_ATTR_OFFS:
 			e.Offset = int(a.U32())
+		case attrPolicy:
+			e.Policy = append([]byte(nil), a.Data...)
 		case attrMissType:
 			e.MissType = a.U32()
 		case attrMissNest:
@@ -377,9 +412,28 @@ func (d *dumper) flush() {
 	}
 }
 
-// done ends the dump with NLMSG_DONE.
-func (d *dumper) done() {
+// done ends the dump with NLMSG_DONE, with the kernel's own if there is one: it may
+// carry a remark on the request.
+func (d *dumper) done(kernel *message) {
 	d.flush()
-	d.buf = appendMessage(d.buf, unix.NLMSG_DONE, unix.NLM_F_MULTI|d.flags, d.r.seq, d.r.s.pid.Load(), []byte{0, 0, 0, 0})
+	flags, body := uint16(0), []byte{0, 0, 0, 0}
+	if kernel != nil {
+		flags, body = kernel.flags&unix.NLM_F_ACK_TLVS, kernel.body()
+	}
+	d.buf = appendMessage(d.buf, unix.NLMSG_DONE, unix.NLM_F_MULTI|d.flags|flags, d.r.seq, d.r.s.pid.Load(), body)
 	d.flush()
+}
+
+// failDump ends a dump as netlink_dump does where it finds the request wanting only
+// once it has begun: in NLMSG_DONE.
+func (r *request) failDump(err error) (bool, error) {
+	e := nlattr.AsError(err)
+	body := ne.AppendUint32(nil, uint32(-int32(e.Errno)))
+	flags := uint16(unix.NLM_F_MULTI)
+	if tlvs := appendExtack(nil, e); r.s.extAck.Load() && len(tlvs) > 0 {
+		flags |= unix.NLM_F_ACK_TLVS
+		body = append(body, tlvs...)
+	}
+	r.replyMessage(unix.NLMSG_DONE, flags, body)
+	return true, nil
 }

@@ -108,6 +108,7 @@ func (r *request) fdbAdd() (bool, error) {
 	if f == nil {
 		return r.pass()
 	}
+	r.leftover = f.leftover > 0
 	if err := f.parseAddress("add"); err != nil {
 		return false, err
 	}
@@ -153,11 +154,19 @@ func (r *request) fdbDel() (bool, error) {
 	}
 	bulk := r.flags&uapi.NLMBulk != 0
 	if bulk {
-		if err := f.checkType("delete"); err != nil {
+		// Without a policy the kernel looks at the types only.
+		err := ndaTypes.Validate(f.attrs, f.leftover, nlattr.DeprecatedStrict)
+		if err == nil {
+			err = f.checkType("delete")
+		}
+		if err != nil {
 			return false, err
 		}
-	} else if err := f.parseAddress("delete"); err != nil {
-		return false, err
+	} else {
+		r.leftover = f.leftover > 0
+		if err := f.parseAddress("delete"); err != nil {
+			return false, err
+		}
 	}
 	handled := false
 	if f.viaMaster() {
@@ -190,15 +199,24 @@ func (r *request) fdbDel() (bool, error) {
 	return r.passAs(r.selfOnly(), nil)
 }
 
-// fdbGetPolicy is nda_policy as far as rtnl_fdb_get meets it.
+// ndaTypes holds the attributes that exist, whatever they look like.
+var ndaTypes = func() nlattr.Policy {
+	p := nlattr.Policy{}
+	for t := uint16(1); t <= uapi.NDANdmFlagsMask; t++ {
+		p[t] = nlattr.Rule{}
+	}
+	return p
+}()
+
+// fdbGetPolicy is nda_policy.
 var fdbGetPolicy = nlattr.Policy{
-	uapi.NDADst: {Kind: nlattr.Binary, Len: 16}, uapi.NDALLAddr: {Kind: nlattr.Binary, Len: 32},
-	uapi.NDACacheInfo: {Kind: nlattr.MinLen, Len: 16}, uapi.NDAProbes: {Kind: nlattr.U32},
+	uapi.NDADst: {Kind: nlattr.Binary, Len: 32}, uapi.NDALLAddr: {Kind: nlattr.Binary, Len: 32},
+	uapi.NDACacheInfo: {Len: 16}, uapi.NDAProbes: {Kind: nlattr.U32},
 	uapi.NDAVLAN: {Kind: nlattr.U16}, uapi.NDAPort: {Kind: nlattr.U16}, uapi.NDAVNI: {Kind: nlattr.U32},
-	uapi.NDAIfindex: {Kind: nlattr.U32}, uapi.NDAMaster: {Kind: nlattr.U32}, uapi.NDALinkNetnsID: {Kind: nlattr.U32},
-	uapi.NDASrcVNI: {Kind: nlattr.U32}, uapi.NDAProtocol: {Kind: nlattr.U8}, uapi.NDANhID: {Kind: nlattr.U32},
-	uapi.NDAFDBExtAttrs: {Kind: nlattr.Nested}, uapi.NDAFlagsExt: {Kind: nlattr.U32},
-	uapi.NDANdmStateMask: {Kind: nlattr.U16}, uapi.NDANdmFlagsMask: {Kind: nlattr.U8},
+	uapi.NDAIfindex: {Kind: nlattr.U32}, uapi.NDAMaster: {Kind: nlattr.U32}, uapi.NDALinkNetnsID: {},
+	uapi.NDASrcVNI: {}, uapi.NDAProtocol: {Kind: nlattr.U8}, uapi.NDANhID: {Kind: nlattr.U32, Strict: true},
+	uapi.NDAFDBExtAttrs: {Kind: nlattr.Nested, Strict: true}, uapi.NDAFlagsExt: {Kind: nlattr.U32, Mask: 5, Strict: true},
+	uapi.NDANdmStateMask: {Strict: true}, uapi.NDANdmFlagsMask: {Strict: true},
 }
 
 // fdbGet handles a RTM_GETNEIGH of AF_BRIDGE that is not a dump (rtnl_fdb_get).
@@ -208,7 +226,7 @@ func (r *request) fdbGet() (bool, error) {
 		return r.pass()
 	}
 	ndm := uapi.ParseNdmsg(r.body())
-	as, _ := r.attrs(uapi.NdmsgLen)
+	as, leftover := r.attrs(uapi.NdmsgLen)
 	master, hasMaster := as.Get(uapi.NDAMaster)
 	d, m := r.ns.devs[int(ndm.Ifindex)], (*device)(nil)
 	if hasMaster {
@@ -217,9 +235,13 @@ func (r *request) fdbGet() (bool, error) {
 	if d == nil && m == nil {
 		return r.pass()
 	}
-	q, err := parseFDBGet(ndm, as)
+	q, err := parseFDBGet(ndm, as, leftover)
 	if err != nil {
 		return false, err
+	}
+	hasMaster = hasMaster && master.U32() != 0
+	if ndm.Ifindex != 0 && d == nil && !r.ns.linkExists(int(ndm.Ifindex)) {
+		return false, nlattr.Errf(unix.ENODEV, "Unknown device ifindex")
 	}
 	if ndm.Ifindex != 0 && hasMaster {
 		return false, nlattr.Errf(unix.EINVAL, "Master and device are mutually exclusive")
@@ -257,17 +279,15 @@ type fdbKey struct {
 }
 
 // parseFDBGet is valid_fdb_get_strict.
-func parseFDBGet(ndm uapi.Ndmsg, as nlattr.Attrs) (q fdbKey, err error) {
+func parseFDBGet(ndm uapi.Ndmsg, as nlattr.Attrs, leftover int) (q fdbKey, err error) {
 	if ndm.Pad1 != 0 || ndm.Pad2 != 0 || ndm.State != 0 || ndm.Type != 0 {
 		return q, nlattr.Errf(unix.EINVAL, "Invalid values in header for fdb get request")
 	}
 	if ndm.Flags&^(uapi.NTFMaster|uapi.NTFSelf) != 0 {
 		return q, nlattr.Errf(unix.EINVAL, "Invalid flags in header for fdb get request")
 	}
-	if err := fdbGetPolicy.Validate(as, 0, nlattr.Liberal); err != nil {
-		if a, ok := as.Get(uapi.NDAVLAN); !ok || len(a.Data) == 2 {
-			return q, err
-		}
+	if err := fdbGetPolicy.Validate(as, leftover, nlattr.DeprecatedStrict); err != nil {
+		return q, err
 	}
 	hasMAC := false
 	for t := uint16(1); t <= uapi.NDANdmFlagsMask; t++ {
@@ -289,7 +309,7 @@ func parseFDBGet(ndm uapi.Ndmsg, as nlattr.Attrs) (q fdbKey, err error) {
 		case uapi.NDAVNI:
 			q.vni, q.hasVNI = a.U32(), true
 		default:
-			return q, nlattr.ErrAttr(unix.EINVAL, a, "Unsupported attribute in fdb get request")
+			return q, nlattr.Errf(unix.EINVAL, "Unsupported attribute in fdb get request")
 		}
 	}
 	if !hasMAC {

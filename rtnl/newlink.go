@@ -71,7 +71,7 @@ func (r *request) parseLink() (*linkRequest, error) {
 		return nil, nil
 	}
 	l := &linkRequest{request: r, info: uapi.ParseIfinfomsg(r.body())}
-	l.attrs, _ = r.attrs(uapi.IfinfomsgLen)
+	l.attrs = r.parse(uapi.IfinfomsgLen)
 	if linkPolicy.Validate(l.attrs, 0, nlattr.Liberal) != nil || l.info.Index < 0 {
 		// The kernel's own parse fails in the same way, whatever the device.
 		return nil, nil
@@ -91,13 +91,15 @@ func (r *request) parseLink() (*linkRequest, error) {
 		l.master, l.hasMaster = int(a.U32()), true
 	}
 	name, hasName := l.attrs.Get(unix.IFLA_IFNAME)
-	l.hasName = hasName && name.Text() != ""
+	l.hasName = hasName
 	alt, hasAlt := l.attrs.Get(unix.IFLA_ALT_IFNAME)
 	switch {
 	case l.info.Index > 0:
 		l.target = r.ns.link(int(l.info.Index), "")
 	case l.hasName:
-		l.target = r.ns.link(0, name.Text())
+		if name.Text() != "" {
+			l.target = r.ns.link(0, name.Text())
+		}
 	case hasAlt:
 		l.target = r.ns.link(0, alt.Text())
 	}
@@ -221,6 +223,7 @@ func (l *linkRequest) createVXLAN() error {
 	}
 	ns.start(d)
 	if cfg.Link != 0 {
+		d.tsoSize, d.tsoSegs = ns.tsoOf(int(cfg.Link))
 		ns.emitForeign(int(cfg.Link))
 	}
 	d.muted = false
@@ -250,7 +253,7 @@ func (l *linkRequest) openTAP(pattern string, mac uapi.MAC, hasMAC bool, mtu int
 		ns.log.Warn("cannot make the device", "dev", name, "err", err)
 		return nil, userError(err)
 	}
-	d := &device{ifindex: tap.Ifindex(), tap: tap, muted: true}
+	d := &device{ifindex: tap.Ifindex(), tap: tap, muted: true, carrier: true, tapCarrier: true, queueLen: defaultQueueLen}
 	ns.devs[d.ifindex] = d
 	if err := l.configureTAP(d, mac, hasMAC, mtu); err != nil {
 		ns.discard(d)
@@ -258,6 +261,7 @@ func (l *linkRequest) openTAP(pattern string, mac uapi.MAC, hasMAC bool, mtu int
 	}
 	ns.pull(d.ifindex)
 	ns.refresh(d)
+	d.tapMAC = d.state.MAC
 	d.applyBigMTU(mtu)
 	return d, nil
 }
@@ -277,7 +281,10 @@ func (l *linkRequest) configureTAP(d *device, mac uapi.MAC, hasMAC bool, mtu int
 	}
 	for _, a := range l.attrs {
 		switch a.Type {
-		case unix.IFLA_TXQLEN, unix.IFLA_GROUP, unix.IFLA_IFALIAS, unix.IFLA_BROADCAST, unix.IFLA_LINKMODE:
+		case unix.IFLA_TXQLEN:
+			d.queueLen = a.U32()
+		case unix.IFLA_GROUP, unix.IFLA_BROADCAST, unix.IFLA_LINKMODE, unix.IFLA_GSO_MAX_SIZE, unix.IFLA_GSO_MAX_SEGS,
+			unix.IFLA_GRO_MAX_SIZE, unix.IFLA_GSO_IPV4_MAX_SIZE, unix.IFLA_GRO_IPV4_MAX_SIZE:
 			b = nlattr.Append(b, a.Type, a.Data)
 		}
 	}
@@ -286,6 +293,9 @@ func (l *linkRequest) configureTAP(d *device, mac uapi.MAC, hasMAC bool, mtu int
 	}
 	return roundTrip(l.ns.ctl, endMessage(b, 0), nil)
 }
+
+// defaultQueueLen is DEFAULT_TX_QUEUE_LEN.
+const defaultQueueLen = 1000
 
 // tapMaxMTU is what a TAP takes at most; a bridge or a tunnel takes maxMTU.
 const tapMaxMTU = 65521

@@ -43,9 +43,11 @@ type Session struct {
 	ended  func()
 	log    *slog.Logger
 
-	pid                 atomic.Uint32
-	extAck, capAck      atomic.Bool
-	strict, broadcastOK atomic.Bool
+	pid               atomic.Uint32
+	extAck, capAck    atomic.Bool
+	strict, noENOBUFS atomic.Bool
+	// These are told back and change nothing here.
+	broadcastError, pktInfo, allNSID atomic.Bool
 
 	mu     sync.Mutex
 	groups map[uint32]struct{}
@@ -63,7 +65,7 @@ type Session struct {
 // process whose id the port takes if it is free.
 func (s *Session) Bind(pid, groups, tgid uint32) syscall.Errno {
 	if have := s.pid.Load(); have != 0 {
-		if pid != 0 && pid != have {
+		if pid != have {
 			return unix.EINVAL
 		}
 	} else if e := s.srv.assignPort(s, pid, tgid); e != 0 {
@@ -138,45 +140,50 @@ func (s *Session) SetOption(opt int, v uint32) syscall.Errno {
 			return unix.EINVAL
 		}
 		return s.setMember(v, opt == unix.NETLINK_ADD_MEMBERSHIP)
-	case unix.NETLINK_EXT_ACK:
-		s.extAck.Store(v != 0)
-	case unix.NETLINK_CAP_ACK:
-		s.capAck.Store(v != 0)
-	case unix.NETLINK_GET_STRICT_CHK:
-		s.strict.Store(v != 0)
-	case unix.NETLINK_BROADCAST_ERROR, unix.NETLINK_NO_ENOBUFS, unix.NETLINK_PKTINFO:
-		s.broadcastOK.Store(opt == unix.NETLINK_NO_ENOBUFS && v != 0)
 	case unix.NETLINK_LISTEN_ALL_NSID:
 		if !s.caller.NetAdmin {
 			return unix.EPERM
 		}
-	default:
+	}
+	f := s.flag(opt)
+	if f == nil {
 		return unix.ENOPROTOOPT
 	}
+	f.Store(v != 0)
 	return 0
 }
 
 // Option is getsockopt(2) at SOL_NETLINK for the options that are flags.
 func (s *Session) Option(opt int) (uint32, syscall.Errno) {
-	flag := func(b *atomic.Bool) (uint32, syscall.Errno) {
-		if b.Load() {
-			return 1, 0
-		}
-		return 0, 0
+	f := s.flag(opt)
+	switch {
+	case f == nil:
+		return 0, unix.ENOPROTOOPT
+	case f.Load():
+		return 1, 0
 	}
+	return 0, 0
+}
+
+// flag returns the option's flag, nil if there is no such flag.
+func (s *Session) flag(opt int) *atomic.Bool {
 	switch opt {
 	case unix.NETLINK_EXT_ACK:
-		return flag(&s.extAck)
+		return &s.extAck
 	case unix.NETLINK_CAP_ACK:
-		return flag(&s.capAck)
+		return &s.capAck
 	case unix.NETLINK_GET_STRICT_CHK:
-		return flag(&s.strict)
+		return &s.strict
 	case unix.NETLINK_NO_ENOBUFS:
-		return flag(&s.broadcastOK)
-	case unix.NETLINK_BROADCAST_ERROR, unix.NETLINK_PKTINFO:
-		return 0, 0
+		return &s.noENOBUFS
+	case unix.NETLINK_BROADCAST_ERROR:
+		return &s.broadcastError
+	case unix.NETLINK_PKTINFO:
+		return &s.pktInfo
+	case unix.NETLINK_LISTEN_ALL_NSID:
+		return &s.allNSID
 	}
-	return 0, unix.ENOPROTOOPT
+	return nil
 }
 
 // Request carries out the messages of one send, in order. Their replies are in
@@ -201,7 +208,8 @@ func (s *Session) one(m *message) {
 	if m.flags&unix.NLM_F_REQUEST != 0 && m.typ >= unix.NLMSG_MIN_TYPE {
 		acked, err = s.ns.handle(s, m)
 	}
-	if acked || err == nil && m.flags&unix.NLM_F_ACK == 0 {
+	failed := err != nil && nlattr.AsError(err).Errno != 0
+	if acked || !failed && m.flags&unix.NLM_F_ACK == 0 {
 		return
 	}
 	s.reply(appendAck(nil, m, s.pid.Load(), err, s.extAck.Load(), s.capAck.Load()))

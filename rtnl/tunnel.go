@@ -48,17 +48,17 @@ func (r *request) tunnelDump() (bool, error) {
 		})
 	}
 	if r.body()[1]&^1 != 0 {
-		return false, nlattr.Errf(unix.EINVAL, "Invalid tunnelmsg flags in ancillary header")
+		return r.failDump(nlattr.Errf(unix.EINVAL, "Invalid tunnelmsg flags in ancillary header"))
 	}
 	switch {
 	case d.vx == nil:
-		return false, nlattr.Errf(unix.EINVAL, "The device is not a vxlan device")
+		return r.failDump(nlattr.Errf(unix.EINVAL, "The device is not a vxlan device"))
 	case !d.vx.VNIFilter():
-		return false, nlattr.Errno(unix.EINVAL)
+		return r.failDump(nlattr.Errno(unix.EINVAL))
 	}
 	out := &dumper{r: r}
 	r.vniRows(out, d)
-	out.done()
+	out.done(nil)
 	return true, nil
 }
 

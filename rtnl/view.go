@@ -32,6 +32,10 @@ func (ns *Namespace) rewriteLink(m *message) []byte {
 	v, _ := viewLink(m)
 	b := make([]byte, 0, len(m.raw)+1024)
 	b = append(b, m.raw[:headerLen+uapi.IfinfomsgLen]...)
+	if d.emulated() {
+		at := headerLen + 8
+		ne.PutUint32(b[at:], d.ownFlags(ne.Uint32(b[at:])))
+	}
 	for _, a := range v.attrs {
 		b = d.appendLinkAttr(b, a)
 	}
@@ -57,8 +61,20 @@ func (d *device) appendLinkAttr(b []byte, a nlattr.Attr) []byte {
 				mac := d.state.MAC.Bytes()
 				return nlattr.Append(b, a.Type, mac[:])
 			}
-		case unix.IFLA_OPERSTATE:
-			return nlattr.AppendU8(b, a.Type, d.ownOperState())
+		case unix.IFLA_CARRIER:
+			return nlattr.AppendU8(b, a.Type, b2u(d.carrier))
+		case unix.IFLA_PROTO_DOWN:
+			return nlattr.AppendU8(b, a.Type, b2u(d.protoDown))
+		case unix.IFLA_TXQLEN:
+			return nlattr.AppendU32(b, a.Type, d.queueLen)
+		case unix.IFLA_TSO_MAX_SIZE:
+			if d.tsoSize != 0 {
+				return nlattr.AppendU32(b, a.Type, d.tsoSize)
+			}
+		case unix.IFLA_TSO_MAX_SEGS:
+			if d.tsoSegs != 0 {
+				return nlattr.AppendU32(b, a.Type, d.tsoSegs)
+			}
 		case unix.IFLA_MTU:
 			if d.bigMTU != 0 {
 				return nlattr.AppendU32(b, a.Type, uint32(d.bigMTU))
@@ -96,14 +112,20 @@ func (d *device) appendLinkAttr(b []byte, a nlattr.Attr) []byte {
 	return nlattr.Append(b, t, a.Data)
 }
 
-func (d *device) ownOperState() uint8 {
-	if d.br != nil {
-		if !d.state.Up {
-			return operDown
-		}
-		return d.br.OperState()
+// ownFlags returns the ifi_flags of an emulated device whose TAP has flags.
+func (d *device) ownFlags(flags uint32) uint32 {
+	flags &^= unix.IFF_LOWER_UP
+	if flags&unix.IFF_UP != 0 && d.carrier {
+		flags |= unix.IFF_LOWER_UP
 	}
-	return d.vxOperState()
+	return flags
+}
+
+func b2u(b bool) uint8 {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // appendLinkInfo appends IFLA_LINKINFO: kind and data of an emulated device or
@@ -209,30 +231,33 @@ func insertEvent(b []byte, event uint32) []byte {
 // (br_fill_ifinfo). withPort is false in the DELLINK of a release, which has no
 // IFLA_PROTINFO.
 func (ns *Namespace) bridgeLink(b []byte, d *device, withPort bool) []byte {
-	m := ns.link(d.ifindex, "")
-	var v linkView
-	if m != nil {
-		v, _ = viewLink(m)
-	}
 	oper, master := d.operState, d.ifindex
-	if d.emulated() {
-		oper = d.ownOperState()
+	if m := ns.link(d.ifindex, ""); m != nil {
+		v, _ := viewLink(m)
+		d.follow(v)
+		if a, ok := v.attrs.Get(unix.IFLA_OPERSTATE); ok && d.emulated() {
+			oper = a.U8()
+		}
 	}
 	if !d.state.Up {
 		oper = operDown
 	}
+	flags := d.flags
+	if d.emulated() {
+		flags = d.ownFlags(flags)
+	}
 	if d.master != nil {
 		master = d.master.ifindex
 	}
-	b = uapi.Ifinfomsg{Family: unix.AF_BRIDGE, Type: unix.ARPHRD_ETHER, Index: int32(d.ifindex), Flags: v.info.Flags}.Append(b)
+	b = uapi.Ifinfomsg{Family: unix.AF_BRIDGE, Type: unix.ARPHRD_ETHER, Index: int32(d.ifindex), Flags: flags}.Append(b)
 	b = nlattr.AppendString(b, unix.IFLA_IFNAME, d.state.Name)
 	b = nlattr.AppendU32(b, unix.IFLA_MASTER, uint32(master))
 	b = nlattr.AppendU32(b, unix.IFLA_MTU, uint32(d.state.MTU))
 	b = nlattr.AppendU8(b, unix.IFLA_OPERSTATE, oper)
 	mac := d.state.MAC.Bytes()
 	b = nlattr.Append(b, unix.IFLA_ADDRESS, mac[:])
-	if a, ok := v.attrs.Get(unix.IFLA_LINK); ok && int(a.U32()) != d.ifindex {
-		b = nlattr.AppendU32(b, unix.IFLA_LINK, a.U32())
+	if d.hasLink && int(d.link) != d.ifindex {
+		b = nlattr.AppendU32(b, unix.IFLA_LINK, d.link)
 	}
 	if withPort && d.port != nil {
 		var mark int
