@@ -181,9 +181,6 @@ func (l *linkRequest) createBridge() error {
 	if err != nil {
 		return err
 	}
-	if l.hasMaster && l.ns.bridgeAt(l.master) != nil {
-		return nlattr.Errf(unix.ELOOP, "Can not enslave a bridge to a bridge")
-	}
 	d, err := l.openTAP("bridge%d", mac, hasMAC, mtu)
 	if err != nil {
 		return err
@@ -260,6 +257,8 @@ func (l *linkRequest) openTAP(pattern string, mac uapi.MAC, hasMAC bool, mtu int
 		return nil, err
 	}
 	ns.pull(d.ifindex)
+	// What else the kernel said of the TAP (netconf) comes before all that we say.
+	ns.drain()
 	ns.refresh(d)
 	d.tapMAC = d.state.MAC
 	d.applyBigMTU(mtu)
@@ -308,7 +307,7 @@ func userError(err error) error {
 	switch e.Errno {
 	case unix.EEXIST, unix.EBUSY:
 		return nlattr.Errno(unix.EEXIST)
-	case unix.ENODEV, unix.ENOENT, unix.EPERM, unix.EACCES, unix.EOPNOTSUPP:
+	case unix.ENODEV, unix.ENOENT, unix.EPERM, unix.EACCES, unix.EOPNOTSUPP, unix.ENOTTY:
 		return nlattr.Errf(e.Errno, "linkspan: %s", err.Error())
 	}
 	return e
