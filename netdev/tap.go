@@ -129,6 +129,9 @@ func (t *TAP) setup(c TAPConfig) error {
 
 func tunCreateError(c TAPConfig, err error) error {
 	switch {
+	case errors.Is(err, unix.ENOTTY):
+		// Container engines put /dev/null in its place.
+		return fmt.Errorf("%s is no tun device: %w", tunPath, err)
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
 		return fmt.Errorf("making TAP %q needs CAP_NET_ADMIN in its network namespace: %w", c.Name, err)
 	case errors.Is(err, unix.EBUSY) && c.Ifindex != 0:

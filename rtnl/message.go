@@ -17,9 +17,14 @@ var ne = binary.NativeEndian
 const headerLen = unix.SizeofNlMsghdr
 
 // Part is the size in bytes that the parts of a dump do not exceed, unless a
-// single message does. The kernel starts with NLMSG_GOODSIZE, which is under
-// 8 KiB; the smallest buffer seen in a client (musl's getifaddrs) is 8 KiB.
-const Part = 8 << 10
+// single message does. The kernel starts with NLMSG_GOODSIZE, a page less the
+// socket buffer's overhead, and Go's net.Interfaces reads by the page. A caller
+// that is known to read more at a time gets PartLarge, which is where the kernel
+// stops too.
+const (
+	Part      = 3776
+	PartLarge = 32 << 10
+)
 
 // message is one request: header fields and the whole bytes.
 type message struct {

@@ -266,8 +266,11 @@ func (r *request) ask(raw []byte, edit func(msg []byte) []byte) ([][]byte, error
 	defer done()
 	var out [][]byte
 	pid := r.s.pid.Load()
+	// The kernel makes the parts of a dump as large as we read, and they grow as
+	// they are rewritten.
+	part := r.s.part()
 	err = k.Do(raw, func(b []byte) {
-		d := make([]byte, 0, len(b))
+		d := make([]byte, 0, min(len(b), part))
 		for {
 			m, rest, ok := split(b)
 			if !ok {
@@ -278,6 +281,10 @@ func (r *request) ask(raw []byte, edit func(msg []byte) []byte) ([][]byte, error
 				msg = edit(msg)
 			}
 			if msg != nil {
+				if len(d) > 0 && len(d)+nlattr.Align(len(msg)) > part {
+					out = append(out, d)
+					d = make([]byte, 0, part)
+				}
 				at := len(d)
 				d = append(d, msg...)
 				ne.PutUint32(d[at+12:], pid)
@@ -399,7 +406,7 @@ type dumper struct {
 
 // row adds a message with a ready body.
 func (d *dumper) row(typ uint16, body []byte) {
-	if len(d.buf) > 0 && len(d.buf)+headerLen+nlattr.Align(len(body)) > Part {
+	if len(d.buf) > 0 && len(d.buf)+headerLen+nlattr.Align(len(body)) > d.r.s.part() {
 		d.flush()
 	}
 	d.buf = appendMessage(d.buf, typ, unix.NLM_F_MULTI|d.flags, d.r.seq, d.r.s.pid.Load(), body)

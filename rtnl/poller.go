@@ -73,7 +73,7 @@ func (p *poller) want(s *Session, op int, out bool) error {
 // run serves the sessions until close; then it ends those that are left.
 func (p *poller) run() {
 	defer close(p.done)
-	buf := make([]byte, maxRequest)
+	buf := make([]byte, MaxRequest)
 	events := make([]unix.EpollEvent, 64)
 	for {
 		n, err := unix.EpollWait(p.epfd, events, -1)

@@ -32,9 +32,9 @@ type Server struct {
 	nextPort uint32
 }
 
-// maxRequest is the largest packet of requests in bytes. A socket of the kernel's
+// MaxRequest is the largest packet of requests in bytes. A socket of the kernel's
 // refuses more than its send buffer, 208 KiB by default.
-const maxRequest = 1 << 18
+const MaxRequest = 1 << 18
 
 // NewServer makes a Server without sessions.
 func NewServer(cfg Config) (*Server, error) {

@@ -21,6 +21,8 @@ type Caller struct {
 	Groups   []uint32
 	// NetAdmin tells whether CAP_NET_ADMIN is in the effective set.
 	NetAdmin bool
+	// LargeReads tells that the caller reads at least PartLarge bytes at a time.
+	LargeReads bool
 	// Open returns a copy of one of the caller's descriptors, for requests that
 	// name a network namespace by a descriptor's number. It may be nil.
 	Open func(fd int) (File, error)
@@ -126,6 +128,10 @@ func (s *Session) setMember(g uint32, want bool) syscall.Errno {
 	}
 	s.mu.Unlock()
 	if want {
+		// What happened before is not for the new member.
+		s.ns.Lock()
+		s.ns.drain()
+		s.ns.Unlock()
 		return s.ns.hub.join(s, g)
 	}
 	s.ns.hub.leave(s, g)
@@ -213,6 +219,14 @@ func (s *Session) one(m *message) {
 		return
 	}
 	s.reply(appendAck(nil, m, s.pid.Load(), err, s.extAck.Load(), s.capAck.Load()))
+}
+
+// part is the size that the parts of the client's dumps do not exceed.
+func (s *Session) part() int {
+	if s.caller.LargeReads {
+		return PartLarge
+	}
+	return Part
 }
 
 // reply queues a datagram that answers a request: it is never dropped.

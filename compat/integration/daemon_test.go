@@ -132,23 +132,12 @@ func (d *linkspand) stop(t testing.TB) {
 	}
 }
 
-// leftovers finds what a daemon without devices must not have in the namespace:
-// TAPs, tcx programs, and abstract sockets once it has ended.
+// leftovers finds what a daemon must not leave in its namespace.
 func leftovers(n *netns) error {
+	if err := leftDevices(n); err != nil {
+		return err
+	}
 	return n.do(func() error {
-		out, err := exec.Command("ip", "-o", "link", "show", "type", "tun").CombinedOutput()
-		if err != nil || len(out) > 0 {
-			return fmt.Errorf("TAPs are left: %s (%v)", out, err)
-		}
-		ifs, err := net.Interfaces()
-		if err != nil {
-			return err
-		}
-		for _, i := range ifs {
-			if n, err := tcxPrograms(i.Index); err != nil || n != 0 {
-				return fmt.Errorf("%s has %d tcx programs (%v)", i.Name, n, err)
-			}
-		}
 		sockets, err := os.ReadFile("/proc/thread-self/net/unix")
 		if err != nil {
 			return err
@@ -160,6 +149,39 @@ func leftovers(n *netns) error {
 		}
 		return nil
 	})
+}
+
+// leftDevices finds what a daemon without devices must not have: TAPs and tcx
+// programs.
+func leftDevices(n *netns) error {
+	return n.do(func() error {
+		out, err := exec.Command("ip", "-o", "link", "show", "type", "tun").CombinedOutput()
+		if err != nil || len(out) > 0 {
+			return fmt.Errorf("TAPs are left: %s (%v)", out, err)
+		}
+		ifs, err := net.Interfaces()
+		if err != nil {
+			return err
+		}
+		for _, i := range ifs {
+			if err := noPrograms(i.Name); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// noPrograms sees that a device in the thread's namespace has no tcx program.
+func noPrograms(name string) error {
+	i, err := net.InterfaceByName(name)
+	if err != nil {
+		return err
+	}
+	if n, err := tcxPrograms(i.Index); err != nil || n != 0 {
+		return fmt.Errorf("%s has %d tcx programs (%v)", name, n, err)
+	}
+	return nil
 }
 
 // tcxPrograms counts the programs at the ingress of a device in the thread's

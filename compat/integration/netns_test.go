@@ -31,11 +31,16 @@ func newNS(t testing.TB) *netns {
 	n := &netns{}
 	made := make(chan error)
 	go func() {
-		runtime.LockOSThread() // for good: the thread ends here
-		err := unix.Unshare(unix.CLONE_NEWNET)
+		runtime.LockOSThread()
+		home, err := os.Open(threadNS)
+		if err == nil {
+			defer home.Close()
+			err = unix.Unshare(unix.CLONE_NEWNET)
+		}
 		if err == nil {
 			n.f, err = os.Open(threadNS)
 		}
+		goHome(home)
 		made <- err
 	}()
 	if err := <-made; err != nil {
@@ -63,14 +68,22 @@ func (n *netns) do(f func() error) error {
 		}
 		if err == nil {
 			err = f()
-			// A thread that cannot go home stays locked and ends.
-			if unix.Setns(int(home.Fd()), unix.CLONE_NEWNET) == nil {
-				runtime.UnlockOSThread()
-			}
 		}
+		goHome(home)
 		done <- err
 	}()
 	return <-done
+}
+
+// goHome gives the thread back. It must not end instead: the processes that it
+// has started would be killed, see Pdeathsig in prctl(2).
+func goHome(home *os.File) {
+	if home != nil {
+		if err := unix.Setns(int(home.Fd()), unix.CLONE_NEWNET); err != nil {
+			panic(err)
+		}
+	}
+	runtime.UnlockOSThread()
 }
 
 // ipv6 turns IPv6 on or off, for the devices to come as well.
@@ -155,9 +168,9 @@ func (n *netns) run(t testing.TB, line string) string {
 // veth lays a cable between two namespaces. Its ends are up.
 func veth(t testing.TB, a *netns, nameA string, b *netns, nameB string) {
 	t.Helper()
-	a.run(t, fmt.Sprintf("ip link add %s type veth peer name %s netns %s", nameA, nameB, b.path()))
-	a.run(t, "ip link set "+nameA+" up")
-	b.run(t, "ip link set "+nameB+" up")
+	a.run(t, fmt.Sprintf("ip link add name %s type veth peer name %s netns %s", nameA, nameB, b.path()))
+	a.run(t, "ip link set dev "+nameA+" up")
+	b.run(t, "ip link set dev "+nameB+" up")
 }
 
 // host makes a namespace with eth0, cabled to a port of n.

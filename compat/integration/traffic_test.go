@@ -166,7 +166,8 @@ func iperf(t testing.TB, from, to *netns, addr, bytes string) {
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		t.Fatalf("iperf3: %v\n%s", err, out)
 	}
-	if r.End.Received.Bytes == 0 || r.End.Received.Bytes != r.End.Sent.Bytes {
+	// The receiver stops counting when the sender is done, with bytes on the way.
+	if r.End.Received.Bytes == 0 || r.End.Received.Bytes > r.End.Sent.Bytes {
 		t.Errorf("iperf3: %d bytes sent, %d received", r.End.Sent.Bytes, r.End.Received.Bytes)
 	}
 	t.Logf("iperf3 to %s: %.2f Gbit/s", addr, r.End.Received.Rate/1e9)

@@ -14,19 +14,27 @@ type star struct {
 }
 
 const (
-	toB, toC = "192.0.2.2", "198.51.100.2" // the remotes as a sees them
-	group    = "00:00:00:00:00:00"
+	toA, toB, toC = "192.0.2.1", "192.0.2.2", "192.0.2.3"
+	group         = "00:00:00:00:00:00"
 )
 
+// newStar connects the VTEPs by a switch of the kernel's. With a network of its
+// own for each remote the kernel's tunnel may lose what it sends to an address
+// that has moved: vxlan_snoop leaves the old remote's route in the entry's cache.
 func newStar(t testing.TB, kindA, kindB, kindC string) *star {
 	t.Helper()
 	s := &star{a: newVTEP(t, kindA), b: newVTEP(t, kindB), c: newVTEP(t, kindC)}
-	veth(t, s.a.netns, "ub", s.b.netns, "u0")
-	veth(t, s.a.netns, "uc", s.c.netns, "u0")
-	s.a.run(t, "ip addr add 192.0.2.1/24 dev ub")
-	s.a.run(t, "ip addr add 198.51.100.1/24 dev uc")
-	s.b.run(t, "ip addr add "+toB+"/24 dev u0")
-	s.c.run(t, "ip addr add "+toC+"/24 dev u0")
+	sw := newNS(t)
+	sw.run(t, "ip link add sw type bridge mcast_snooping 0")
+	sw.run(t, "ip link set sw up")
+	for _, v := range []struct {
+		*vtep
+		port, addr string
+	}{{s.a, "to-a", toA}, {s.b, "to-b", toB}, {s.c, "to-c", toC}} {
+		veth(t, sw, v.port, v.netns, "u0")
+		sw.run(t, "ip link set "+v.port+" master sw")
+		v.run(t, "ip addr add "+v.addr+"/24 dev u0")
+	}
 	s.ha = host(t, s.a.netns, "p1", "02:00:00:00:00:01", "10.0.0.1/24", 1450)
 	s.hb = host(t, s.b.netns, "p1", "02:00:00:00:00:02", "10.0.0.2/24", 1450)
 	s.hc = host(t, s.c.netns, "p1", "02:00:00:00:00:03", "10.0.0.3/24", 1450)
@@ -38,8 +46,8 @@ func newStar(t testing.TB, kindA, kindB, kindC string) *star {
 			"ip link set vx0 up", "ip link set br0 up")
 	}
 	s.a.config(t, "bridge fdb append "+group+" dev vx0 dst "+toB, "bridge fdb append "+group+" dev vx0 dst "+toC)
-	s.b.config(t, "bridge fdb append "+group+" dev vx0 dst 192.0.2.1")
-	s.c.config(t, "bridge fdb append "+group+" dev vx0 dst 198.51.100.1")
+	s.b.config(t, "bridge fdb append "+group+" dev vx0 dst "+toA)
+	s.c.config(t, "bridge fdb append "+group+" dev vx0 dst "+toA)
 	return s
 }
 
@@ -100,11 +108,13 @@ func TestVXLANMove(t *testing.T) {
 			if dst := at(); !slices.Equal(dst, []string{move.dst}) {
 				t.Fatalf("move %d: %s is at %q, want %s", i, mac, dst, move.dst)
 			}
-			// And it is followed, only there.
+			// And it is followed, only there. Different destinations may overtake
+			// each other, so the second frame waits for the first.
 			a.send(etherFrame(t, mac, "02:00:00:00:00:01", 0, "to the mover"))
+			move.from.receive("to the mover")
 			a.send(etherFrame(t, broadcast, "02:00:00:00:00:01", 0, "the end"))
-			if n := count(move.from.until("the end"), "to the mover"); n != 1 {
-				t.Errorf("move %d: the answer arrived %d times", i, n)
+			if n := count(move.from.until("the end"), "to the mover"); n != 0 {
+				t.Errorf("move %d: the answer arrived again", i)
 			}
 			if n := count(move.other.until("the end"), "to the mover"); n != 0 {
 				t.Errorf("move %d: the answer also went to the old place", i)

@@ -40,9 +40,11 @@ type Daemon struct {
 	lis    *net.UnixListener
 	spaces *spaces
 	srv    *rtnl.Server
-	shims  sync.WaitGroup
-	ctx    context.Context
-	cancel context.CancelFunc
+	// clients are the goroutines that look at a connection's first packet, shims
+	// those that supervise.
+	clients, shims sync.WaitGroup
+	ctx            context.Context
+	cancel         context.CancelFunc
 }
 
 // Start opens the socket last, so that it exists once the daemon answers.
@@ -108,11 +110,16 @@ func (d *Daemon) Serve() error {
 			}
 			if errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ECONNABORTED) {
 				d.cfg.Log.Warn("cannot accept a client", "err", err)
+				time.Sleep(acceptPause)
 				continue
 			}
 			return fmt.Errorf("accept: %w", err)
 		}
-		go d.client(c)
+		d.clients.Add(1)
+		go func() {
+			defer d.clients.Done()
+			d.client(c)
+		}()
 	}
 }
 
@@ -120,7 +127,7 @@ func (d *Daemon) Serve() error {
 // first request of a raw session.
 func (d *Daemon) client(c *net.UnixConn) {
 	stop := context.AfterFunc(d.ctx, func() { c.Close() })
-	buf, oob := make([]byte, 1<<16), make([]byte, 128)
+	buf, oob := make([]byte, rtnl.MaxRequest), make([]byte, 128)
 	n, oobn, _, _, err := c.ReadMsgUnix(buf, oob)
 	if !stop() || err != nil || n == 0 {
 		c.Close()
@@ -128,7 +135,11 @@ func (d *Daemon) client(c *net.UnixConn) {
 	}
 	h, ok, err := shim.ParseHandoff(buf[:n], oob[:oobn])
 	if ok {
-		d.shim(c, h, err)
+		d.shims.Add(1)
+		go func() {
+			defer d.shims.Done()
+			d.shim(c, h, err)
+		}()
 		return
 	}
 	d.raw(c, buf[:n])
@@ -149,8 +160,6 @@ func (d *Daemon) shim(c *net.UnixConn, h shim.Handoff, err error) {
 		}
 		return
 	}
-	d.shims.Add(1)
-	defer d.shims.Done()
 	if err := shim.Supervise(d.ctx, h.Listener, h, d.open, d.cfg.Log); err != nil && d.ctx.Err() == nil {
 		d.cfg.Log.Warn("shim ended", "err", err)
 	}
@@ -171,6 +180,7 @@ func handoffReply(err error) []byte {
 func (d *Daemon) open(conn, _ int, c shim.Caller) (shim.Session, error) {
 	s, err := d.session(conn, c.NetNS, rtnl.Caller{
 		PID: c.PID, UID: c.UID, GID: c.GID, Groups: c.Groups, NetAdmin: c.NetAdmin, Open: openFile(c.PID),
+		LargeReads: readsLarge(c.PID),
 	}, nil)
 	if errors.Is(err, errNotServed) {
 		return nil, shim.ErrNotServed
@@ -194,6 +204,20 @@ func (d *Daemon) session(conn int, netns uint64, c rtnl.Caller, first []byte) (*
 	return d.srv.Open(conn, sp.ns, c, first, func() { go d.spaces.unuse(sp) })
 }
 
+// readsLarge tells whether a process is one of iproute2's, which look at a
+// datagram's size before they read it.
+func readsLarge(pid uint32) bool {
+	exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
+	if err != nil {
+		return false
+	}
+	switch filepath.Base(exe) {
+	case "ip", "bridge", "tc":
+		return true
+	}
+	return false
+}
+
 // openFile opens a process's descriptors of network namespaces by their numbers.
 func openFile(pid uint32) func(fd int) (rtnl.File, error) {
 	return func(fd int) (rtnl.File, error) {
@@ -201,7 +225,8 @@ func openFile(pid uint32) func(fd int) (rtnl.File, error) {
 	}
 }
 
-// raw makes a session of a plain connection.
+// raw makes a session of a plain connection, in the daemon's own network
+// namespace: that a process can open the socket says nothing of its own.
 func (d *Daemon) raw(c *net.UnixConn, first []byte) {
 	caller, fd, err := peer(c)
 	c.Close()
@@ -209,11 +234,7 @@ func (d *Daemon) raw(c *net.UnixConn, first []byte) {
 		d.cfg.Log.Warn("client refused", "err", err)
 		return
 	}
-	netns, ok := nsInode(fmt.Sprintf("/proc/%d/ns/net", caller.PID))
-	if !ok || d.cfg.OwnNetns {
-		netns = d.spaces.own.netns.Inode()
-	}
-	if _, err := d.session(fd, netns, caller, first); err != nil {
+	if _, err := d.session(fd, d.spaces.own.netns.Inode(), caller, first); err != nil {
 		d.cfg.Log.Warn("client refused", "err", err)
 	}
 }
@@ -239,6 +260,10 @@ func peer(c *net.UnixConn) (caller rtnl.Caller, fd int, err error) {
 	return caller, fd, nil
 }
 
+// acceptPause is how long the daemon leaves clients waiting when it has no
+// descriptor for them.
+const acceptPause = 50 * time.Millisecond
+
 // shimGrace is how long Close waits for the shims' supervisors.
 const shimGrace = 3 * time.Second
 
@@ -258,5 +283,6 @@ func (d *Daemon) Close() error {
 		d.cfg.Log.Warn("a shim did not end in time")
 	}
 	d.srv.Close()
+	d.clients.Wait()
 	return errors.Join(err, d.spaces.close())
 }
