@@ -254,16 +254,24 @@ func (s *supervisor) find(n *notification) (*task, *sock) {
 // task opens the directory of a thread that is not in the cache.
 func (s *supervisor) task(tid uint32) (*task, error) {
 	if len(s.tasks) >= maxTasks {
-		for _, t := range s.tasks {
-			s.forget(t)
-		}
+		s.forgetAll()
 	}
 	t, err := openTask(tid)
+	if scarce(err) && len(s.tasks) > 0 {
+		s.forgetAll()
+		t, err = openTask(tid)
+	}
 	if err != nil {
 		return nil, err
 	}
 	s.tasks[tid] = t
 	return t, nil
+}
+
+func (s *supervisor) forgetAll() {
+	for _, t := range s.tasks {
+		s.forget(t)
+	}
 }
 
 func (s *supervisor) forget(t *task) {

@@ -268,5 +268,11 @@ func toErrno(err error, fallback syscall.Errno) syscall.Errno {
 	return fallback
 }
 
+// scarce tells of an error that the daemon's own limits are the cause of, or the
+// system's.
+func scarce(err error) bool {
+	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM)
+}
+
 // putInt32 is a C int in the host's byte order.
 func putInt32(v uint32) []byte { return binary.NativeEndian.AppendUint32(nil, v) }

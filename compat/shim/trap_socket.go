@@ -18,10 +18,16 @@ func (s *supervisor) socket(n *notification) answer {
 		s.forget(t) // it may be a thread that is gone
 	}
 	t, err := s.task(n.PID)
+	if scarce(err) {
+		return s.exhausted(n, err)
+	}
 	if err != nil {
 		return resume()
 	}
 	c, err := t.caller()
+	if scarce(err) {
+		return s.exhausted(n, err)
+	}
 	if err != nil {
 		if s.listener.valid(n.ID) {
 			s.log.Warn("cannot tell who opens a netlink socket, leaving it to the kernel", "pid", n.PID, "err", err)
@@ -50,6 +56,13 @@ func (s *supervisor) socket(n *notification) answer {
 	s.socks[k.ino] = k
 	s.byCopy[int32(k.copy)] = k
 	return s.place(n, t, client, 0, n.Args[1]&unix.SOCK_CLOEXEC != 0)
+}
+
+// exhausted answers a socket call that the daemon has no resources for. The kernel
+// must not have it: what the client asks for would become real devices.
+func (s *supervisor) exhausted(n *notification, err error) answer {
+	s.log.Warn("cannot open a netlink socket for a client", "pid", n.PID, "err", err)
+	return fails(toErrno(err, unix.ENFILE))
 }
 
 // connectSession makes a connection and the session at the daemon's end.
