@@ -19,8 +19,10 @@ type inner struct {
 	// fixed length, else 0. The rest is 0 then.
 	ip       uint8
 	tos, ttl uint8
-	df       bool
-	label    uint32
+	// df asks for Don't Fragment, which a frame with a VLAN tag never does: the
+	// kernel looks for IP right behind the addresses there.
+	df    bool
+	label uint32
 }
 
 // parseInner looks at a frame of at least an Ethernet header.
@@ -35,11 +37,11 @@ func parseInner(b []byte) (n inner) {
 	switch {
 	case proto == unix.ETH_P_IP && len(h) >= 20:
 		n.ip, n.tos, n.ttl = 4, h[1], h[8]
-		n.df = h[6]&0x40 != 0
+		n.df = n.l3 == etherLen && h[6]&0x40 != 0
 	case proto == unix.ETH_P_IPV6 && len(h) >= 40:
 		w := binary.BigEndian.Uint32(h)
 		n.ip, n.tos, n.ttl = 6, uint8(w>>20), h[7]
-		n.df = true
+		n.df = n.l3 == etherLen
 		n.label = w & 0xfffff
 	}
 	return n

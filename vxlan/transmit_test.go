@@ -145,6 +145,7 @@ func TestOuterHeader(t *testing.T) {
 		{"df inherit", join(v4, u8(xDF, DFInherit)), p4(0, 9, true), outer{DF: true}},
 		{"df inherit, clear", join(v4, u8(xDF, DFInherit)), p4(0, 9, false), outer{}},
 		{"df inherit, ipv6", join(v4, u8(xDF, DFInherit)), p6, outer{DF: true, TOS: 1}},
+		{"df inherit, tagged", join(v4, u8(xDF, DFInherit)), tag(p4(0, 9, true)), outer{}},
 		{"df inherit, no ip", join(v4, u8(xDF, DFInherit)), other, outer{}},
 		{"label", join(v6, raw(xLabel, 0, 0, 0, 5)), p6, outer{Label: 5, TOS: 1}},
 		{"label inherit", join(v6, u32(xPolicy, 1)), p6, outer{Label: 0x12345, TOS: 1}},
