@@ -14,7 +14,8 @@ type LinkState struct {
 	Up, Carrier bool
 	// SpeedMbps is ethtool's speed in Mbit/s, 0 if unknown.
 	SpeedMbps int
-	// Promisc is IFF_PROMISC as the user set it.
+	// Promisc tells that frames for any address are wanted, by a user or a packet
+	// socket.
 	Promisc bool
 }
 

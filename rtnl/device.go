@@ -173,6 +173,9 @@ func (v linkView) state() (s netdev.LinkState, oper uint8) {
 			s.Carrier = a.U8() != 0
 		case unix.IFLA_OPERSTATE:
 			oper = a.U8()
+		case unix.IFLA_PROMISCUITY:
+			// Packet sockets and devices on top count without the user's flag.
+			s.Promisc = s.Promisc || a.U32() != 0
 		}
 	}
 	return s, oper

@@ -131,6 +131,7 @@ func (ns *Namespace) event(q queued) {
 		case m.typ == unix.RTM_DELLINK && group == unix.RTNLGRP_LINK:
 			ns.lowerGone(ifindex)
 		}
+		ns.followUpper(&m)
 	}
 	if m.typ == unix.RTM_NEWNEXTHOP || m.typ == unix.RTM_DELNEXTHOP {
 		ns.nexthopEvent(&m)
@@ -212,9 +213,34 @@ func (ns *Namespace) followVXLAN(d *device, wasUp bool) {
 // linkGone handles the kernel's RTM_DELLINK of a device of ours, which somebody
 // deleted behind our back.
 func (ns *Namespace) linkGone(m *message, d *device) {
+	if v, ok := viewLink(m); ok {
+		d.follow(v)
+	}
 	ns.dissolve(d)
 	ns.hub.publishRaw(unix.RTNLGRP_LINK, ns.rewriteLink(m))
 	ns.forgetDevice(d)
+}
+
+// followUpper looks whether a bridge is promiscuous after a change of a device on
+// top of it: one with an address of its own makes it so, which the kernel does not
+// announce (__dev_set_rx_mode).
+func (ns *Namespace) followUpper(m *message) {
+	v, ok := viewLink(m)
+	if !ok {
+		return
+	}
+	link, _ := v.attrs.Get(unix.IFLA_LINK)
+	d := ns.devs[int(link.U32())]
+	if d == nil || d.br == nil || v.attrs.Has(unix.IFLA_LINK_NETNSID) {
+		return
+	}
+	if now := ns.link(d.ifindex, ""); now != nil {
+		v, _ = viewLink(now)
+		if s, _ := v.state(); s.Promisc != d.state.Promisc {
+			d.state.Promisc = s.Promisc
+			d.br.LinkChanged(d.state)
+		}
+	}
 }
 
 // lowerGone deletes the tunnels whose lower device went away (IFLA_VXLAN_LINK).
