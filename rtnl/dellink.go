@@ -194,20 +194,29 @@ func (ns *Namespace) dissolve(d *device) {
 	}
 }
 
-// closeTAP ends the thread and closes the TAP, which deletes it.
+// closeTAP ends the thread and closes the TAP, which deletes it: behind the
+// caller's back where the whole namespace closes, as closePort does.
 func (ns *Namespace) closeTAP(d *device) {
 	if d.closed {
 		return
 	}
 	d.closed = true
+	if ns.closing {
+		ns.closers.Go(func() { d.endTAP(ns.logErr) })
+		return
+	}
+	d.endTAP(ns.logErr)
+}
+
+func (d *device) endTAP(log func(string, error)) {
 	if err := d.tap.Reader().Close(); err != nil {
-		ns.logErr("close TAP reader", err)
+		log("close TAP reader", err)
 	}
 	if d.ended != nil {
 		<-d.ended
 	}
 	if err := d.tap.Close(); err != nil {
-		ns.logErr("close TAP", err)
+		log("close TAP", err)
 	}
 }
 

@@ -123,6 +123,21 @@ func (ns *Namespace) portEnded(name string) func(error) {
 	}
 }
 
+// closePort gives a released port back to the host. Each takes several of the
+// kernel's grace periods: of a namespace that closes, where nobody is left to hear
+// of it, all ports go at the same time.
+func (ns *Namespace) closePort(d *device) {
+	if !ns.closing {
+		d.closeIO(ns.logErr)
+		ns.pull(d.ifindex)
+		return
+	}
+	// The copy keeps what is open.
+	gone := *d
+	d.io, d.out = nil, nil
+	ns.closers.Go(func() { gone.closeIO(ns.logErr) })
+}
+
 // release is br_del_if.
 func (ns *Namespace) release(d *device) {
 	ns.drain()
@@ -135,8 +150,7 @@ func (ns *Namespace) release(d *device) {
 		ns.emitLink(d, unix.IFF_PROMISC, 0)
 	}
 	br.DelPort(p)
-	d.closeIO(ns.logErr)
-	ns.pull(d.ifindex)
+	ns.closePort(d)
 	master := d.master
 	d.port, d.master = nil, nil
 	if !d.leaving {

@@ -33,7 +33,9 @@ type Namespace struct {
 	carriers []*device
 	draining bool
 	closing  bool
-	done     chan struct{}
+	// closers close what remains of devices while the namespace closes.
+	closers sync.WaitGroup
+	done    chan struct{}
 }
 
 // NamespaceConfig is what a Namespace stands on.
@@ -118,6 +120,7 @@ func (ns *Namespace) Close() error {
 	}
 	ns.drain()
 	ns.Unlock()
+	ns.closers.Wait()
 	ns.domain.Wait()
 	err := ns.kern.Close()
 	<-ns.done
