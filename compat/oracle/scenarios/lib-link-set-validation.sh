@@ -1,0 +1,71 @@
+no_ipv6
+steady_bridge br0 p1 p2
+ip link add vx0 address 02:00:00:00:00:01 type vxlan id 10 dstport 4789 remote 192.0.2.2
+py <<'P'
+import struct
+s = Nl()
+def ask(label, t, flags, body):
+    s.s.send(s.build(t, flags | REQUEST | ACK, body))
+    for k, f, q, b in s.read(2):
+        if k != 2: continue
+        e, n = struct.unpack_from("<iI", b)
+        tlvs = attrs(b[20 if f & 0x100 else 4 + (n + 3 & ~3):]) if f & 0x200 else []
+        print(label, "->", errname(-e) if e else "ok", [d[:-1].decode() if x == 1 else struct.unpack("<I", d)[0] if len(d) == 4 else d.hex() for x, d in tlvs])
+for dev in ("br0", "p1", "vx0", "q1"):
+    S = lambda label, body: ask(dev + " " + label, SETLINK, 0, body)
+    S("nothing", ifi(dev))
+    S("no index", ifi())
+    S("addr 5", ifi(dev) + attr(1, bytes(5)))
+    S("addr 8", ifi(dev) + attr(1, b"\2" * 8))
+    S("addr mc", ifi(dev) + mac(1, "01:00:00:00:00:01"))
+    S("addr zero", ifi(dev) + mac(1, "00:00:00:00:00:00"))
+    S("mtu short", ifi(dev) + u16(4, 1))
+    S("mtu 1", ifi(dev) + u32(4, 1))
+    S("mtu neg", ifi(dev) + u32(4, 0xffffffff))
+    S("mtu 65535", ifi(dev) + u32(4, 65535))
+    S("mtu 65536", ifi(dev) + u32(4, 65536))
+    S("mtu 1500", ifi(dev) + u32(4, 1500))
+    S("name", ifi(dev) + text(3, "lo"))
+    S("name bad", ifi(dev) + text(3, "a/b"))
+    S("name same", ifi(dev) + text(3, dev))
+    S("name long", ifi(dev) + text(3, "a"*16))
+    S("broadcast 3", ifi(dev) + attr(2, bytes(3)))
+    S("txqlen", ifi(dev) + u32(13, 0xffffffff))
+    S("operstate", ifi(dev) + u8(16, 6))
+    S("operstate 9", ifi(dev) + u8(16, 9))
+    S("linkmode", ifi(dev) + u8(17, 1))
+    S("linkmode 0", ifi(dev) + u8(17, 0))
+    S("carrier", ifi(dev) + u8(33, 1))
+    S("weight", ifi(dev) + u32(15, 1))
+    S("map", ifi(dev) + attr(14, bytes(28)))
+    S("link", ifi(dev) + u32(5, 1))
+    S("master self", ifi(dev) + u32(10, index(dev)))
+    S("master lo", ifi(dev) + u32(10, 1))
+    S("master 9999", ifi(dev) + u32(10, 9999))
+    S("master short", ifi(dev) + u16(10, 1))
+    S("vf", ifi(dev) + nest(22, nest(1, attr(1, bytes(36)))))
+    S("af_spec unknown", ifi(dev) + nest(26, nest(99, u8(1, 1))))
+    S("af_spec inet", ifi(dev) + nest(26, nest(2, nest(1, u32(1, 1)))))
+    S("af_spec inet bad", ifi(dev) + nest(26, nest(2, nest(1, u32(99, 1)))))
+    S("proto_down", ifi(dev) + u8(39, 1))
+    S("proto_down off", ifi(dev) + u8(39, 0))
+    S("group", ifi(dev) + u32(27, 4))
+    S("alias 300", ifi(dev) + text(20, "x" * 300))
+    S("alias empty", ifi(dev) + text(20, ""))
+    S("gso segs", ifi(dev) + u32(40, 700))
+    S("gso 0", ifi(dev) + u32(41, 65536))
+    S("unknown attr", ifi(dev) + u8(200, 1))
+    S("numtx", ifi(dev) + u32(31, 1))
+    S("promisc attr", ifi(dev) + u32(30, 1))
+    S("netns -1", ifi(dev) + u32(28, 0xffffffff))
+    S("netns pid", ifi(dev) + u32(19, 999999))
+    S("new netnsid", ifi(dev) + u32(45, 77))
+    S("target netnsid", ifi(dev) + u32(46, 77))
+    S("linkinfo slave data", ifi(dev) + nest(18, text(4, "bridge"), nest(5, u32(3, 5))))
+    S("flags up change 0", ifi(dev, 0, 1, 0))
+    S("flags 0 change up", ifi(dev, 0, 0, 1))
+    S("flags up", ifi(dev, 0, 1, 1))
+    S("flags multi", ifi(dev, 0, 0x1000, 0x1000))
+P
+await "br0.*state UP" ip link show br0
+run ip -d link
