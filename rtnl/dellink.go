@@ -150,7 +150,7 @@ func (ns *Namespace) remove(d *device) {
 // is in its bridge until then.
 func (ns *Namespace) closeTunnel(d *device) {
 	d.vx.Close()
-	if l := d.vx.Lower(); l != 0 {
+	if l := d.vx.Lower(); l != 0 && (ns.devs[l] == nil || !ns.devs[l].leaving) {
 		ns.emitForeign(l)
 	}
 	if d.state.Up {
@@ -166,8 +166,8 @@ func (ns *Namespace) closeTunnel(d *device) {
 }
 
 // dissolve undoes what a device is in the emulation, with the events of that: it
-// leaves its bridge, gives up its ports, its forwarding entries go. It may be
-// called again.
+// leaves its bridge, gives up its ports, its forwarding entries go, and with it go
+// the tunnels over it. It may be called again.
 func (ns *Namespace) dissolve(d *device) {
 	if d.dissolved {
 		return
@@ -192,6 +192,8 @@ func (ns *Namespace) dissolve(d *device) {
 	case d.vx != nil:
 		d.vx.Close()
 	}
+	d.leaving = true
+	ns.lowerGone(d.ifindex)
 }
 
 // closeTAP ends the thread and closes the TAP, which deletes it: behind the
