@@ -86,7 +86,9 @@ type Bridge struct {
 	userMAC bool // the user chose the address (NET_ADDR_SET)
 	userMTU bool // BROPT_MTU_SET_BY_USER
 	carrier bool
-	stp     stpBridge
+	// features is one of featuresOwn, featuresTunnel and featuresReal.
+	features int
+	stp      stpBridge
 
 	// What the frame path reads.
 	view     atomic.Pointer[view]

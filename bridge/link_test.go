@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -23,6 +24,35 @@ func TestRegister(t *testing.T) {
 	r.up(true)
 	if !r.b.CarrierOn() {
 		t.Error("a fresh bridge has carrier")
+	}
+}
+
+// TestFeatures: the bridge is announced when its first real port joins and when the
+// last leaves, tunnels there or not.
+func TestFeatures(t *testing.T) {
+	r := newBare(t)
+	r.b = r.newBridge(bridgeIndex, bridgeMAC, true)
+	ports := map[int]*Port{}
+	for i, s := range []struct {
+		port    int
+		tunnel  bool
+		joins   bool
+		changes bool
+	}{
+		{1, true, true, true}, {2, true, true, false}, {3, false, true, true}, {4, false, true, false},
+		{3, false, false, false}, {4, false, false, true}, {1, true, false, false}, {2, true, false, true},
+	} {
+		r.events()
+		if s.joins {
+			l := portLink(s.port)
+			l.Tunnel = s.tunnel
+			ports[s.port] = r.addLink(l)
+		} else {
+			r.release(ports[s.port])
+		}
+		if got := slices.Contains(r.events(), "f0 br0 features"); got != s.changes {
+			t.Errorf("step %d: features changed: %v", i, got)
+		}
 	}
 }
 

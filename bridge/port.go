@@ -96,7 +96,7 @@ func (b *Bridge) NewPort(s netdev.LinkState, out netdev.Egress) (*Port, error) {
 // Join adds a port that NewPort made to the bridge. It emits, in this order, as
 // observed on the kernel ([] only where it applies):
 //
-//	[NEWLINK bridge, features]       first port of an empty bridge
+//	[NEWLINK bridge, features]       first port, or first that is no tunnel
 //	[DELNEIGH, NEWNEIGH port MAC]    DELNEIGH if the MAC had been learned;
 //	                                 nothing if a LOCAL row of it exists
 //	[DELNEIGH old bridge MAC]        the bridge takes this port's MAC
@@ -109,9 +109,7 @@ func (b *Bridge) NewPort(s netdev.LinkState, out netdev.Egress) (*Port, error) {
 func (b *Bridge) Join(p *Port) {
 	b.ports = slices.Insert(b.ports, 0, p)
 	b.publish()
-	if len(b.ports) == 1 {
-		b.env.Hooks.BridgeChanged(b, true)
-	}
+	b.updateFeatures()
 	b.fdbMu.Lock()
 	b.addLocal(p, p.link.MAC)
 	b.fdbMu.Unlock()
@@ -164,10 +162,33 @@ func (b *Bridge) Released(p *Port, closing bool) {
 	if b.recalculateID() {
 		b.env.Hooks.BridgeChanged(b, false)
 	}
-	if len(b.ports) == 0 {
+	b.updateFeatures()
+	b.publish()
+}
+
+// What the features of a bridge come from (br_features_recompute): real devices
+// all offload as much as each other, tunnels less.
+const (
+	featuresOwn = iota
+	featuresTunnel
+	featuresReal
+)
+
+// updateFeatures announces the bridge where its features change
+// (netdev_update_features).
+func (b *Bridge) updateFeatures() {
+	old := b.features
+	b.features = featuresOwn
+	for _, p := range b.ports {
+		f := featuresReal
+		if p.link.Tunnel {
+			f = featuresTunnel
+		}
+		b.features = max(b.features, f)
+	}
+	if b.features != old {
 		b.env.Hooks.BridgeChanged(b, true)
 	}
-	b.publish()
 }
 
 // Bridge returns the bridge that the port is or was in.

@@ -17,6 +17,9 @@ type LinkState struct {
 	// Promisc tells that frames for any address are wanted, by a user or a packet
 	// socket.
 	Promisc bool
+	// Tunnel tells that the device is a tunnel of ours, which can offload less
+	// than a real device.
+	Tunnel bool
 }
 
 // Egress takes a frame that leaves the frame path's decision: a device's output

@@ -160,6 +160,11 @@ func (ns *Namespace) closeTunnel(d *device) {
 			if err := roundTrip(ns.ctl, b, nil); err != nil {
 				ns.logErr("take down "+d.state.Name, err)
 			}
+			ns.pull(0)
+			for _, q := range ns.linksIn(0, d.ifindex) {
+				// dev_close_many says so; it is not a user who takes it down.
+				ne.PutUint32(q.msg[headerLen+12:], unix.IFF_UP|unix.IFF_RUNNING)
+			}
 		})
 	}
 	d.leaving = true

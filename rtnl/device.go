@@ -83,6 +83,7 @@ func (d *device) kind() string {
 func (d *device) portState() netdev.LinkState {
 	s := d.state
 	s.Carrier = d.operState == operUp || d.operState == operUnknown
+	s.Tunnel = d.vx != nil
 	return s
 }
 

@@ -4,6 +4,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/linkspan/linkspan/bridge"
+	"github.com/linkspan/linkspan/netdev"
 	"github.com/linkspan/linkspan/nlattr"
 	"github.com/linkspan/linkspan/notify"
 	"github.com/linkspan/linkspan/uapi"
@@ -150,9 +151,12 @@ func (ns *Namespace) linkEvent(m *message, d *device, change bool) {
 	if !ok {
 		return
 	}
+	state, oper := v.state()
+	if d.passing(v, state) {
+		return
+	}
 	d.follow(v)
 	old := d.state
-	state, oper := v.state()
 	state.SpeedMbps = old.SpeedMbps
 	if d.br != nil {
 		state.MAC = d.followMAC(state.MAC)
@@ -182,6 +186,14 @@ func (ns *Namespace) linkEvent(m *message, d *device, change bool) {
 	if d.port != nil && !carrierOnly {
 		d.port.LinkChanged(d.portState())
 	}
+}
+
+// passing tells that a message shows a TAP in the middle of a change of its carrier
+// there and back, which in the kernel happens with RTNL held.
+func (d *device) passing(v linkView, s netdev.LinkState) bool {
+	const volatile = unix.IFF_RUNNING | unix.IFF_LOWER_UP
+	return d.emulated() && s.Up && v.info.Change == 0 && s.Carrier != d.tapCarrier && s.Name == d.state.Name &&
+		s.MAC == d.tapMAC && v.info.Flags&^volatile == d.flags&^volatile
 }
 
 // followMAC returns a bridge's address when its TAP has the address mac: the
