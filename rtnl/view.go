@@ -35,6 +35,9 @@ func (ns *Namespace) rewriteLink(m *message) []byte {
 	if d.emulated() {
 		at := headerLen + 8
 		ne.PutUint32(b[at:], d.ownFlags(ne.Uint32(b[at:])))
+		if d.raw() {
+			ne.PutUint16(b[headerLen+2:], unix.ARPHRD_NONE)
+		}
 	}
 	for _, a := range v.attrs {
 		b = d.appendLinkAttr(b, a)
@@ -56,8 +59,11 @@ func (d *device) appendLinkAttr(b []byte, a nlattr.Attr) []byte {
 	}
 	if d.emulated() {
 		switch a.Type {
-		case unix.IFLA_ADDRESS:
-			if d.br != nil {
+		case unix.IFLA_ADDRESS, unix.IFLA_BROADCAST:
+			if d.raw() {
+				return b
+			}
+			if d.br != nil && a.Type == unix.IFLA_ADDRESS {
 				mac := d.state.MAC.Bytes()
 				return nlattr.Append(b, a.Type, mac[:])
 			}
@@ -118,8 +124,14 @@ func (d *device) ownFlags(flags uint32) uint32 {
 	if flags&unix.IFF_UP != 0 && d.carrier {
 		flags |= unix.IFF_LOWER_UP
 	}
+	if d.raw() {
+		flags = flags&^unix.IFF_BROADCAST | unix.IFF_POINTOPOINT | unix.IFF_NOARP
+	}
 	return flags
 }
+
+// raw tells that the device has no link layer (vxlan_raw_setup).
+func (d *device) raw() bool { return d.vx != nil && d.vx.Config().GPE }
 
 func b2u(b bool) uint8 {
 	if b {
