@@ -81,6 +81,7 @@ func (b *Bridge) setSnooping(on bool) {
 		return
 	}
 	b.mcast.snooping = on
+	b.mdb.joined.Store(false)
 	for _, p := range b.ports {
 		if on {
 			p.mcastEnable()

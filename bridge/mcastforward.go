@@ -13,7 +13,9 @@ type class struct {
 	routersOnly bool
 	// control: IGMP or MLD, which no group applies to.
 	control bool
-	net     int // offset of the network header
+	// joins: a report of groups that are not local to the link.
+	joins bool
+	net   int // offset of the network header
 }
 
 // multicast forwards a multicast frame that is not a broadcast.
@@ -62,7 +64,10 @@ func (v *view) decide(f *netdev.Frame, now ticks) (g *groupView, restricted, ok 
 	if !c.control {
 		g = v.group(c, f.Data)
 	}
-	if g == nil && !c.routersOnly {
+	if c.joins && !v.b.mdb.joined.Load() {
+		v.b.mdb.joined.Store(true)
+	}
+	if g == nil && (!c.routersOnly || !c.control && v.b.mdb.joined.Load()) {
 		return nil, false, true
 	}
 	// L2 groups are always permanent and need no querier.
@@ -185,17 +190,26 @@ func classify4(c class, f *netdev.Frame) (class, bool) {
 	switch m[0] {
 	case igmpReportV1, igmpReportV2:
 		c.routersOnly = true
+		c.joins = !localGroup4(m[4:])
 	case igmpQuery:
 		general := binary.BigEndian.Uint32(m[4:]) == 0
 		toAll := [4]byte(ip[16:20]) == [4]byte{224, 0, 0, 1}
 		return c, (len(m) == 8 || len(m) >= 12) && (!general || toAll)
-	case igmpLeave, igmpReportV3:
+	case igmpLeave:
+	case igmpReportV3:
+		for r := m[8:]; len(r) >= 8; {
+			c.joins = c.joins || !localGroup4(r[4:])
+			r = r[min(len(r), 8+4*(int(r[1])+int(binary.BigEndian.Uint16(r[2:])))):]
+		}
 	default:
 		c.control = false
 		c.routersOnly = ip[16] != 224 || ip[17] != 0 || ip[18] != 0
 	}
 	return c, true
 }
+
+// localGroup4 tells a group of 224.0.0.0/24, which is never restricted.
+func localGroup4(ip []byte) bool { return ip[0] == 224 && ip[1] == 0 && ip[2] == 0 }
 
 func classify6(c class, f *netdev.Frame) (class, bool) {
 	ip := f.Data[c.net:]
@@ -224,8 +238,10 @@ func classify6(c class, f *netdev.Frame) (class, bool) {
 	}
 	switch m[0] {
 	case mldReport:
-		c.control = true
-	case mldQuery, mldDone, mldReportV2:
+		c.control, c.joins = true, true
+	case mldReportV2:
+		c.control, c.routersOnly, c.joins = true, false, true
+	case mldQuery, mldDone:
 		c.control, c.routersOnly = true, false
 	}
 	return c, true

@@ -57,6 +57,10 @@ type mdb struct {
 	// table is what the frame path reads: groups by a hash of their key, as a
 	// table of the FDB's kind is read without lock.
 	table *fdb.Table[groupSlot]
+	// joined tells that hosts reported groups since snooping was switched on.
+	// Theirs are not in the table, because reports are not followed: a group that
+	// is not there may have members all the same.
+	joined atomic.Bool
 }
 
 // groupSlot heads the chain of groups whose keys have the same hash.
