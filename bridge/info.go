@@ -18,7 +18,7 @@ var infoPolicy = func() nlattr.Policy {
 	p := nlattr.Policy{
 		unix.IFLA_BR_GROUP_ADDR:    {Kind: nlattr.Binary, Len: 6},
 		unix.IFLA_BR_MULTI_BOOLOPT: {Kind: nlattr.Binary, Len: 8, Exact: true},
-		unix.IFLA_BR_FDB_N_LEARNED: {Kind: nlattr.Reject},
+		unix.IFLA_BR_FDB_N_LEARNED: {Kind: nlattr.Reject, Strict: true},
 	}
 	for kind, types := range map[nlattr.Kind][]uint16{
 		nlattr.U8: {
@@ -44,7 +44,7 @@ var infoPolicy = func() nlattr.Policy {
 		},
 	} {
 		for _, t := range types {
-			p[t] = nlattr.Rule{Kind: kind}
+			p[t] = nlattr.Rule{Kind: kind, Strict: t >= unix.IFLA_BR_FDB_N_LEARNED}
 		}
 	}
 	return p

@@ -237,3 +237,25 @@ func TestCostFollowsSpeed(t *testing.T) {
 		}
 	}
 }
+
+// TestStrictPolicies: of the newer attributes the kernel takes no other length.
+func TestStrictPolicies(t *testing.T) {
+	for _, c := range []struct {
+		typ   uint16
+		data  []byte
+		check func(nlattr.Attrs) error
+		want  syscall.Errno
+	}{
+		{unix.IFLA_BRPORT_MCAST_EHT_HOSTS_LIMIT, nil, CheckPortInfo, syscall.ERANGE},
+		{unix.IFLA_BRPORT_MCAST_EHT_HOSTS_CNT, nil, CheckPortInfo, syscall.EINVAL},
+		{unix.IFLA_BRPORT_LOCKED, nil, CheckPortInfo, syscall.EINVAL},
+		{unix.IFLA_BRPORT_BACKUP_NHID, []byte{1}, CheckPortInfo, syscall.EINVAL},
+		{unix.IFLA_BR_FDB_MAX_LEARNED, make([]byte, 8), func(as nlattr.Attrs) error { return CheckInfo(as, false) }, syscall.EINVAL},
+		{unix.IFLA_BR_AGEING_TIME, make([]byte, 2), func(as nlattr.Attrs) error { return CheckInfo(as, false) }, syscall.ERANGE},
+	} {
+		err := c.check(nlattr.Attrs{{Type: c.typ, Data: c.data, Off: 32}})
+		if err == nil || nlattr.AsError(err).Errno != c.want {
+			t.Errorf("attribute %d: %v, want %v", c.typ, err, c.want)
+		}
+	}
+}

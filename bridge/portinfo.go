@@ -31,6 +31,13 @@ var portPolicy = func() nlattr.Policy {
 	} {
 		p[t] = nlattr.Rule{Kind: nlattr.U32}
 	}
+	// From here on the policy is strict (strict_start_type).
+	p[unix.IFLA_BRPORT_MCAST_EHT_HOSTS_CNT] = nlattr.Rule{}
+	for t := uint16(unix.IFLA_BRPORT_MCAST_EHT_HOSTS_CNT); t <= unix.IFLA_BRPORT_BACKUP_NHID; t++ {
+		r := p[t]
+		r.Strict = true
+		p[t] = r
+	}
 	return p
 }()
 
@@ -84,6 +91,9 @@ func (p *Port) SetInfo(data nlattr.Attrs) error {
 	}
 	return nil
 }
+
+// VLANTunnel is IFLA_BRPORT_VLAN_TUNNEL.
+func (p *Port) VLANTunnel() bool { return p.flags&portVLANTunnel != 0 }
 
 func (p *Port) setFlags(data nlattr.Attrs) error {
 	flags := p.flags

@@ -36,7 +36,7 @@ func (r *request) bridgeLinkDump() (bool, error) {
 type afSpec struct {
 	present bool
 	flags   uint16
-	vlans   []nlattr.Attr
+	items   []nlattr.Attr // all but flags and mode
 }
 
 // parseAFSpec scans IFLA_AF_SPEC as rtnl_bridge_setlink does: the first
@@ -62,8 +62,8 @@ func parseAFSpec(as nlattr.Attrs) (s afSpec, err error) {
 			if len(in.Data) < 2 {
 				return s, nlattr.Errno(unix.EINVAL)
 			}
-		case uapi.IFLABridgeVLANInfo, uapi.IFLABridgeVLANTunnelInfo:
-			s.vlans = append(s.vlans, in)
+		default:
+			s.items = append(s.items, in)
 		}
 	}
 	return s, nil
@@ -82,18 +82,14 @@ func (r *request) bridgeSetLink() (bool, error) {
 				return err
 			}
 		}
-		if spec.present {
-			if err := checkVLANs(spec.vlans, true); err != nil {
-				return err
-			}
-		}
 		if d.port == nil && !spec.present {
 			return nlattr.Errno(unix.EINVAL)
 		}
-		if hasProt && d.port != nil {
+		changed, err := checkItems(d.port, spec.items, true)
+		if (changed || hasProt) && d.port != nil {
 			bridgeHooks{r.ns}.PortChanged(d.port, false)
 		}
-		return nil
+		return err
 	})
 }
 
@@ -119,8 +115,16 @@ func (r *request) bridgeDelLink() (bool, error) {
 	if r.flags&uapi.NLMBulk != 0 {
 		return r.pass()
 	}
-	return r.bridgeChange(func(_ *device, spec afSpec, _ nlattr.Attrs) error {
-		return checkVLANs(spec.vlans, false)
+	return r.bridgeChange(func(d *device, spec afSpec, _ nlattr.Attrs) error {
+		changed, err := checkItems(d.port, spec.items, false)
+		if changed {
+			bridgeHooks{r.ns}.PortChanged(d.port, false)
+		}
+		if err != nil {
+			// br_dellink has no extended ack.
+			return nlattr.Errno(nlattr.AsError(err).Errno)
+		}
+		return nil
 	})
 }
 
@@ -153,39 +157,86 @@ func (r *request) bridgeChange(apply func(d *device, spec afSpec, as nlattr.Attr
 		}
 		return false, apply(d, spec, as)
 	}
+	if spec.flags != 0 && spec.flags&uapi.BridgeFlagsMaster == 0 {
+		return false, nlattr.Errno(unix.EOPNOTSUPP)
+	}
 	return false, nil
 }
 
-// checkVLANs makes the checks that a bridge without VLAN filtering makes too
-// (br_afspec, br_process_vlan_info), then refuses to add.
-func checkVLANs(vlans []nlattr.Attr, add bool) error {
+// checkItems makes the checks that a bridge without VLAN filtering, MRP, CFM and MST
+// makes too (br_afspec), then refuses. p is nil for the bridge itself. changed tells
+// that the port is to be announced, error or not.
+func checkItems(p *bridge.Port, items []nlattr.Attr, set bool) (changed bool, err error) {
 	begun := false
 	var start uint16
-	for _, a := range vlans {
-		if a.Type == uapi.IFLABridgeVLANTunnelInfo {
-			return nlattr.Errno(unix.EINVAL)
+	for _, a := range items {
+		switch a.Type {
+		case uapi.IFLABridgeVLANInfo:
+		case uapi.IFLABridgeVLANTunnelInfo:
+			if err := checkTunnelInfo(p, a); err != nil {
+				return changed, err
+			}
+			changed = true
+			continue
+		case iflaBridgeMRP, iflaBridgeCFM:
+			return changed, nlattr.Errno(unix.EOPNOTSUPP)
+		case uapi.IFLABridgeMST:
+			if p == nil || !set {
+				return changed, nlattr.Errno(unix.EINVAL)
+			}
+			return changed, nlattr.Errno(unix.EOPNOTSUPP)
+		default:
+			continue
 		}
 		if len(a.Data) != 4 {
-			return nlattr.Errno(unix.EINVAL)
+			return changed, nlattr.Errno(unix.EINVAL)
 		}
 		flags, vid := a.U16(), nlattr.Attr{Data: a.Data[2:]}.U16()
 		if vid == 0 || vid >= 4095 {
-			return nlattr.Errf(unix.EINVAL, "bridge: Vlan id is invalid")
+			return changed, nlattr.Errf(unix.EINVAL, "bridge: Vlan id is invalid")
 		}
 		if err := checkRange(flags, vid, begun, start); err != nil {
-			return err
+			return changed, err
 		}
 		if flags&vlanRangeBegin != 0 {
 			begun, start = true, vid
 			continue
 		}
 		begun = false
-		if add {
-			return nlattr.Errno(unix.EOPNOTSUPP)
+		if set {
+			return changed, nlattr.Errno(unix.EOPNOTSUPP)
 		}
+	}
+	return changed, nil
+}
+
+// checkTunnelInfo is br_parse_vlan_tunnel_info. A mapping that is well-formed is
+// accepted and forgotten, as by a kernel without VLAN filtering.
+func checkTunnelInfo(p *bridge.Port, a nlattr.Attr) error {
+	if p == nil || !p.VLANTunnel() {
+		return nlattr.Errno(unix.EINVAL)
+	}
+	const tunnelID, tunnelVID, tunnelFlags = 1, 2, 3
+	in := a.Nest()
+	policy := nlattr.Policy{tunnelID: {Kind: nlattr.U32}, tunnelVID: {Kind: nlattr.U16}, tunnelFlags: {Kind: nlattr.U16}}
+	if err := policy.Validate(in, 0, nlattr.Liberal); err != nil {
+		return nlattr.Errno(nlattr.AsError(err).Errno)
+	}
+	vid, ok := in.Get(tunnelVID)
+	switch {
+	case !ok || !in.Has(tunnelID):
+		return nlattr.Errno(unix.EINVAL)
+	case vid.U16() >= 4095:
+		return nlattr.Errno(unix.ERANGE)
 	}
 	return nil
 }
+
+// IFLA_BRIDGE_MRP and _CFM (uapi/linux/if_bridge.h).
+const (
+	iflaBridgeMRP = 4
+	iflaBridgeCFM = 5
+)
 
 // BRIDGE_VLAN_INFO_* (uapi/linux/if_bridge.h).
 const (
