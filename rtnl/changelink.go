@@ -247,6 +247,9 @@ func (l *linkRequest) checkPlain(d *device) error {
 			return err
 		}
 	}
+	if d.raw() && l.attrs.Has(unix.IFLA_ADDRESS) {
+		return nlattr.Errno(unix.EOPNOTSUPP)
+	}
 	if _, ok := l.attrs.Get(unix.IFLA_MTU); ok {
 		mtu, err := l.mtu()
 		if err == nil && d.vx != nil && mtu != d.state.MTU {

@@ -149,7 +149,7 @@ func (ns *Namespace) remove(d *device) {
 // entries go, then the link to the lower device, then the device is taken down. It
 // is in its bridge until then.
 func (ns *Namespace) closeTunnel(d *device) {
-	d.vx.Close()
+	d.vx.Retire()
 	if l := d.vx.Lower(); l != 0 && (ns.devs[l] == nil || !ns.devs[l].leaving) {
 		ns.emitForeign(l)
 	}

@@ -61,7 +61,7 @@ func (ns *Namespace) setKernelMaster(d *device, master int) error {
 // come first, then what the bridge has to say.
 func (ns *Namespace) enslave(d, br *device) error {
 	ns.drain()
-	if !d.emulated() && (d.arpType != unix.ARPHRD_ETHER || !d.state.MAC.ValidUnicast()) || d.emulated() && !d.state.MAC.ValidUnicast() {
+	if !d.emulated() && d.arpType != unix.ARPHRD_ETHER || d.raw() || !d.state.MAC.ValidUnicast() {
 		return nlattr.Errno(unix.EINVAL)
 	}
 	if d.br != nil {

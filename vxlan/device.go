@@ -219,6 +219,13 @@ func (d *Device) stop(flush func()) {
 	}
 }
 
+// Retire stops the device and deletes its entries (vxlan_dellink). Close follows.
+func (d *Device) Retire() {
+	if !d.closed {
+		d.stop(d.flushAll)
+	}
+}
+
 // Close takes the device away: every entry is announced as deleted, the newest
 // first, and then every VNI of its filter. It may be called for a device that is
 // up, and again.
