@@ -139,6 +139,7 @@ func (l *linkRequest) setLink(d *device) error {
 	}
 	plain := blank(l.raw, own...)
 	ne.PutUint16(plain[4:], unix.RTM_SETLINK)
+	plain[headerLen] = unix.AF_UNSPEC // no family has a RTM_NEWLINK of its own
 	ne.PutUint16(plain[6:], unix.NLM_F_REQUEST|unix.NLM_F_ACK)
 	d.limitMTU(plain)
 	d.tickQueue(plain)

@@ -36,6 +36,7 @@ func (r *request) delLink() (bool, error) {
 		}
 		return r.pass()
 	}
+	d.deletedBy = r
 	ns.remove(d)
 	return false, nil
 }

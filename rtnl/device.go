@@ -53,6 +53,8 @@ type device struct {
 	// leaving tells that it is being deleted: the kernel announces no change
 	// of a device in that state.
 	leaving bool
+	// deletedBy is the request that deletes it, nil if none does.
+	deletedBy *request
 	// ended closes when the TAP's thread has ended.
 	ended             chan struct{}
 	dissolved, closed bool

@@ -62,16 +62,61 @@ type vxlanHooks struct{ *Namespace }
 // CheckLower implements vxlan.Hooks: a tunnel cannot be put on itself or on what
 // stands on it.
 func (h vxlanHooks) CheckLower(d *vxlan.Device, ifindex int) error {
-	for at := h.devs[ifindex]; at != nil; {
-		if at.vx == d {
-			return nlattr.Errno(unix.EBUSY)
-		}
-		if at.vx == nil {
-			break
-		}
-		at = h.devs[at.vx.Lower()]
+	if h.standsOn(ifindex, d.Link().Ifindex, maxNesting) {
+		return nlattr.Errno(unix.EBUSY)
 	}
 	return nil
+}
+
+// maxNesting is how deep devices may be stacked (MAX_NEST_DEV).
+const maxNesting = 8
+
+// standsOn tells whether the device upper is lower or stands on it, directly or on
+// others in between (__netdev_has_upper_dev).
+func (ns *Namespace) standsOn(upper, lower, depth int) bool {
+	if upper == lower {
+		return true
+	}
+	if depth == 0 {
+		return false
+	}
+	for _, l := range ns.lowers(upper) {
+		if ns.standsOn(l, lower, depth-1) {
+			return true
+		}
+	}
+	return false
+}
+
+// lowers returns the devices that a device stands on.
+func (ns *Namespace) lowers(ifindex int) (out []int) {
+	d := ns.devs[ifindex]
+	switch {
+	case d != nil && d.br != nil:
+		for _, p := range d.br.Ports() {
+			out = append(out, p.Ifindex())
+		}
+		return out
+	case d != nil && d.vx != nil:
+		if l := d.vx.Lower(); l != 0 {
+			out = append(out, l)
+		}
+		return out
+	}
+	m := ns.link(ifindex, "")
+	if m == nil {
+		return nil
+	}
+	v, _ := viewLink(m)
+	info, _ := v.attrs.Get(unix.IFLA_LINKINFO)
+	kind, _ := info.Nest().Get(unix.IFLA_INFO_KIND)
+	switch kind.Text() {
+	case "vlan", "macvlan", "macvtap", "ipvlan", "ipvtap", "macsec":
+		if a, ok := v.attrs.Get(unix.IFLA_LINK); ok && !v.attrs.Has(unix.IFLA_LINK_NETNSID) {
+			out = append(out, int(a.U32()))
+		}
+	}
+	return out
 }
 
 // SetMTU implements vxlan.Hooks.

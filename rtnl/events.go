@@ -229,7 +229,12 @@ func (ns *Namespace) linkGone(m *message, d *device) {
 		d.follow(v)
 	}
 	ns.dissolve(d)
-	ns.hub.publishRaw(unix.RTNLGRP_LINK, ns.rewriteLink(m))
+	b := ns.rewriteLink(m)
+	if d.deletedBy != nil {
+		d.deletedBy.notify(unix.RTNLGRP_LINK, append([]byte(nil), b...))
+	} else {
+		ns.hub.publishRaw(unix.RTNLGRP_LINK, b)
+	}
 	ns.forgetDevice(d)
 }
 

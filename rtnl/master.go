@@ -67,6 +67,9 @@ func (ns *Namespace) enslave(d, br *device) error {
 	if d.br != nil {
 		return nlattr.Errf(unix.ELOOP, "Can not enslave a bridge to a bridge")
 	}
+	if ns.standsOn(d.ifindex, br.ifindex, maxNesting) {
+		return nlattr.Errno(unix.EBUSY)
+	}
 	var egress netdev.Egress = d.vx
 	if !d.emulated() {
 		if err := ns.openPort(d); err != nil {

@@ -235,6 +235,22 @@ func (r *request) dispatch() (acked bool, err error) {
 	return r.pass()
 }
 
+// notify publishes a message that the request caused. With NLM_F_ECHO it is in the
+// request's name and goes to the client if that is not in the group (rtnl_notify).
+func (r *request) notify(group uint32, b []byte) {
+	echo := r.flags&unix.NLM_F_ECHO != 0
+	var seq, pid uint32
+	if echo {
+		seq, pid = r.seq, r.s.pid.Load()
+	}
+	ne.PutUint32(b[8:], seq)
+	ne.PutUint32(b[12:], pid)
+	r.ns.hub.publishRaw(group, b)
+	if echo && !r.s.member(group) {
+		r.s.reply(b)
+	}
+}
+
 // pass hands the request to the kernel and its answer back to the client,
 // unchanged but for the port id.
 func (r *request) pass() (acked bool, err error) {

@@ -381,7 +381,7 @@ func (l *linkRequest) finishCreate(d *device) error {
 	}
 	if !announced {
 		d.muted = false
-		ns.emitLink(d, ^uint32(0), 0)
+		l.announce(d)
 	}
 	if l.hasMaster && l.master != 0 {
 		if err := ns.setMaster(d, l.master); err != nil {
@@ -390,6 +390,19 @@ func (l *linkRequest) finishCreate(d *device) error {
 		}
 	}
 	return nil
+}
+
+// announce emits the RTM_NEWLINK of a new device in the name of the request that made
+// it (rtnl_configure_link).
+func (l *linkRequest) announce(d *device) {
+	m := l.ns.link(d.ifindex, "")
+	if m == nil {
+		return
+	}
+	b := append([]byte(nil), l.ns.rewriteLink(m)...)
+	ne.PutUint16(b[6:], 0)
+	ne.PutUint32(b[headerLen+12:], ^uint32(0))
+	l.notify(unix.RTNLGRP_LINK, b)
 }
 
 // setFlags applies ifi_flags to a new device. Unless it was announced already,

@@ -229,6 +229,14 @@ func (s *Session) part() int {
 	return Part
 }
 
+// member tells whether the session is in a group.
+func (s *Session) member(group uint32) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, ok := s.groups[group]
+	return ok
+}
+
 // reply queues a datagram that answers a request: it is never dropped.
 func (s *Session) reply(b []byte) { s.out.send(s, b, true) }
 
