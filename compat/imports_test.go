@@ -16,6 +16,7 @@ var layers = [][]string{
 	{"netdev/fake"},
 	{"bridge", "vxlan"},
 	{"rtnl"},
+	{"rtnl/rtnltest"},
 	{"compat/paths", "compat/kernel"},
 	{"compat/shim"},
 	{"compat/server", "compat/cli"},

@@ -229,6 +229,9 @@ func (ns *Namespace) linkGone(m *message, d *device) {
 		d.follow(v)
 	}
 	ns.dissolve(d)
+	if !d.emulated() {
+		ns.lowerGone(d.ifindex)
+	}
 	b := ns.rewriteLink(m)
 	if d.deletedBy != nil {
 		d.deletedBy.notify(unix.RTNLGRP_LINK, append([]byte(nil), b...))

@@ -65,7 +65,7 @@ func (o *outbox) drain(s *Session) bool {
 		o.queue = o.queue[1:]
 	}
 	if o.lost {
-		if full(unix.Send(s.fd, s.overrun(), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)) {
+		if !s.noENOBUFS.Load() && full(unix.Send(s.fd, s.overrun(), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)) {
 			return false
 		}
 		o.lost = false

@@ -41,6 +41,10 @@ func (ns *Namespace) rewriteLink(m *message) []byte {
 	}
 	for _, a := range v.attrs {
 		b = d.appendLinkAttr(b, a)
+		if a.Type == unix.IFLA_XDP && d.port != nil && !v.attrs.Has(unix.IFLA_LINKINFO) {
+			// A device without a kind has IFLA_LINKINFO for its slave's sake.
+			b = d.appendLinkInfo(b, nlattr.Attr{})
+		}
 	}
 	return endMessage(b, 0)
 }
