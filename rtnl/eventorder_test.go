@@ -73,3 +73,31 @@ func TestLearningIsAnnounced(t *testing.T) {
 		t.Error("the host did not get the broadcast")
 	}
 }
+
+// TestEcho: with NLM_F_ECHO the requester gets a copy, and the event says who it
+// was.
+func TestEcho(t *testing.T) { worlds(t, echo) }
+
+func echo(t *testing.T, w *world) {
+	c, mon := w.client(), w.monitor()
+	for _, r := range []struct {
+		typ, flags uint16
+		body       []byte
+		want       string
+	}{
+		{unix.RTM_NEWLINK, create, link(50, named("br0"), kind("bridge")), "NEWLINK br0 change 0xffffffff"},
+		{unix.RTM_DELLINK, 0, link(50), "DELLINK br0 change 0xffffffff"},
+	} {
+		all, err := c.Exchange(r.typ, r.flags|unix.NLM_F_ECHO, r.body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines(t, "answer", w.describe(all), []string{r.want, "ACK"})
+		for _, m := range mon.Pending() {
+			own := m.Type == r.typ
+			if own != (m.PortID == all[0].PortID) || own != (m.Seq == all[0].Seq) {
+				t.Errorf("event %d of port %#x, sequence %d; the request's were %#x, %d", m.Type, m.PortID, m.Seq, all[0].PortID, all[0].Seq)
+			}
+		}
+	}
+}

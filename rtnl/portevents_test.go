@@ -229,3 +229,43 @@ func tunnelPortEvents(t *testing.T, w *world) {
 		}},
 	})
 }
+
+// TestLowerDeviceEvents: a port on which a tunnel of the same bridge stands is
+// deleted, and the tunnel with it.
+func TestLowerDeviceEvents(t *testing.T) { worlds(t, lowerDeviceEvents) }
+
+func lowerDeviceEvents(t *testing.T, w *world) {
+	c := w.client()
+	p1 := w.veth("p1", "q1")
+	br := c.newBridge("br0", withMAC())
+	c.must(unix.RTM_NEWLINK, create, link(30, named("vx0"), attr(unix.IFLA_ADDRESS, []byte{2, 0, 0, 0, 0x20, 0}),
+		kind("vxlan", u32(unix.IFLA_VXLAN_ID, 7), u32(unix.IFLA_VXLAN_LINK, uint32(p1)))))
+	c.enslave(p1, br)
+	c.enslave(30, br)
+	c.must(unix.RTM_GETLINK, 0, link(30)) // linkwatch has run
+	c.Pending()
+	if w.srv == nil {
+		w.sh("sleep 1.5")
+	}
+	mon := w.monitor()
+	w.steps(t, c, mon, []step{
+		{"the port is deleted", unix.RTM_DELLINK, 0, link(p1), refusal{}, []string{
+			"NEWLINK p1 change 0x41 master br0",
+			"NEWLINK/bridge p1 state 0",
+			"NEWLINK q1 change 0x41",
+			"NEWLINK/bridge p1 state 0",
+			"DELLINK/bridge p1",
+			"DELNEIGH p1 02:00:00:00:10:01 state 0x80 master br0",
+			"NEWLINK br0 up running event 2",
+			"NEWLINK/bridge vx0 state 0",
+			"DELLINK/bridge vx0",
+			"DELNEIGH vx0 02:00:00:00:20:00 state 0x80 master br0",
+			"NEWLINK br0 up running",
+			"NEWLINK br0 up running event 2",
+			"DELLINK vx0 change 0xffffffff",
+			"DELLINK p1 change 0xffffffff",
+			"DELLINK q1 change 0xffffffff",
+			"NEWLINK br0 up", // linkwatch
+		}},
+	})
+}
