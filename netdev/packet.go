@@ -3,8 +3,6 @@ package netdev
 import (
 	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 )
@@ -32,18 +30,11 @@ type PacketConfig struct {
 // socket (packet(7)). Superframes and partial checksums stay what they are
 // (PACKET_VNET_HDR), and VLAN tags are in the frame.
 type PacketPort struct {
-	fd      int
-	ifindex int
-	reader  *packetReader
-	stats   Counters
-
-	mu       sync.Mutex
-	outputs  []*Output
-	overruns uint64
-	closed   bool
-	// sendFD is fd until Close, then -1: who sends out of turn must not hit a
-	// descriptor that was opened since.
-	sendFD atomic.Int64
+	endpoint
+	ifindex  int
+	reader   *packetReader
+	stats    Counters
+	overruns uint64 // under mu
 }
 
 // OpenPacketPort opens the device. From its return on, frames that the device
@@ -66,7 +57,8 @@ func OpenPacketPort(c PacketConfig) (*PacketPort, error) {
 		}
 		return nil, fmt.Errorf("cannot open a packet socket: %w", err)
 	}
-	p := &PacketPort{fd: fd, ifindex: c.Ifindex}
+	p := &PacketPort{ifindex: c.Ifindex}
+	p.fd = fd
 	if err := p.setup(); err != nil {
 		unix.Close(fd)
 		return nil, err
@@ -165,33 +157,13 @@ func (p *PacketPort) Overruns() uint64 {
 
 // Output makes a way out of the device for the threads of d.
 func (p *PacketPort) Output(d *Domain) *Output {
-	o := d.NewOutput(func() Writer { return newPacketWriter(p) })
-	p.mu.Lock()
-	p.outputs = append(p.outputs, o)
-	p.mu.Unlock()
-	return o
+	return p.output(d, func() Writer { return newPacketWriter(p) })
 }
 
 // Close ends the reader, releases the port's outputs (they must be unpublished
 // before) and closes the socket. It must not be called from a Handler. Further
 // calls do nothing.
-func (p *PacketPort) Close() error {
-	p.reader.Close()
-	p.mu.Lock()
-	if p.closed {
-		p.mu.Unlock()
-		return nil
-	}
-	p.closed = true
-	outputs := p.outputs
-	p.outputs = nil
-	p.mu.Unlock()
-	p.sendFD.Store(-1)
-	for _, o := range outputs {
-		o.Release()
-	}
-	return unix.Close(p.fd)
-}
+func (p *PacketPort) Close() error { return p.close(p.reader) }
 
 // gone reports whether the socket lost its device for good.
 func (p *PacketPort) gone() bool {

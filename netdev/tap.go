@@ -3,8 +3,6 @@ package netdev
 import (
 	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 )
@@ -29,16 +27,11 @@ type TAPConfig struct {
 // that the host sends on it are read here, and what is written the host
 // receives. Superframes and partial checksums stay what they are.
 type TAP struct {
-	fd      int
+	endpoint
 	name    string
 	ifindex int
 	reader  *tapReader
 	stats   Counters
-
-	mu      sync.Mutex
-	outputs []*Output
-	closed  bool
-	sendFD  atomic.Int64 // fd until Close, then -1
 }
 
 // OpenTAP makes a TAP, which lives until Close. It is down and has the random
@@ -218,30 +211,10 @@ func (t *TAP) Counters() *Counters { return &t.stats }
 
 // Output makes a way to the host for the threads of d.
 func (t *TAP) Output(d *Domain) *Output {
-	o := d.NewOutput(func() Writer { return newTAPWriter(t) })
-	t.mu.Lock()
-	t.outputs = append(t.outputs, o)
-	t.mu.Unlock()
-	return o
+	return t.output(d, func() Writer { return newTAPWriter(t) })
 }
 
 // Close ends the reader, releases the TAP's outputs (they must be unpublished
 // before) and closes the descriptor, with which the device vanishes unless it is
 // persistent. It must not be called from a Handler. Further calls do nothing.
-func (t *TAP) Close() error {
-	t.reader.Close()
-	t.mu.Lock()
-	if t.closed {
-		t.mu.Unlock()
-		return nil
-	}
-	t.closed = true
-	outputs := t.outputs
-	t.outputs = nil
-	t.mu.Unlock()
-	t.sendFD.Store(-1)
-	for _, o := range outputs {
-		o.Release()
-	}
-	return unix.Close(t.fd)
-}
+func (t *TAP) Close() error { return t.close(t.reader) }

@@ -48,11 +48,11 @@ func (r *request) delGroup(group nlattr.Attr) (bool, error) {
 	if group.U32() == 0 {
 		return r.pass()
 	}
-	members, foreign, err := ns.groupMembers(group.U32())
+	members, stuck, err := ns.groupMembers(group.U32())
 	if err != nil {
 		return false, err
 	}
-	if foreign {
+	if stuck {
 		return r.pass()
 	}
 	for _, d := range ns.sorted() {
@@ -194,6 +194,7 @@ func (ns *Namespace) dissolve(d *device) {
 				q.closingMaster = false
 			}
 		}
+		ns.limitTSO(d)
 		d.br.Close()
 	case d.vx != nil:
 		d.vx.Close()

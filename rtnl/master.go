@@ -160,7 +160,10 @@ func (ns *Namespace) release(d *device) {
 		ns.emitLink(d, 0, 0)
 	}
 	br.Released(p, d.closingMaster)
-	ns.limitTSO(master)
+	if !d.closingMaster {
+		// A bridge that is being deleted asks its ports once, at the end.
+		ns.limitTSO(master)
+	}
 	ns.forgetUnless(d)
 }
 
