@@ -51,14 +51,15 @@ func (o *outbox) send(s *Session, b []byte, must bool) {
 	}
 }
 
-// drain moves what it can from the queue to the socket and reports whether
-// nothing is left.
-func (o *outbox) drain(s *Session) bool {
+// drain moves what it can from the queue to the socket. Once nothing is left it
+// tells the poller so, under the lock: a send that finds no room right after must
+// have the last word.
+func (o *outbox) drain(s *Session) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for len(o.queue) > 0 {
 		if full(unix.Send(s.fd, o.queue[0], unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)) {
-			return false
+			return
 		}
 		o.bytes -= len(o.queue[0])
 		o.queue[0] = nil
@@ -66,13 +67,15 @@ func (o *outbox) drain(s *Session) bool {
 	}
 	if o.lost {
 		if !s.noENOBUFS.Load() && full(unix.Send(s.fd, s.overrun(), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)) {
-			return false
+			return
 		}
 		o.lost = false
 	}
 	o.queue = nil
 	o.waiting = false
-	return true
+	if !o.closed {
+		s.srv.poll.idle(s)
+	}
 }
 
 // close drops the queue and closes the socket: nothing is sent afterwards.

@@ -62,6 +62,9 @@ func (p *poller) add(s *Session) error {
 // room asks to be told, once, when the session's socket takes data again.
 func (p *poller) room(s *Session) { _ = p.want(s, unix.EPOLL_CTL_MOD, true) }
 
+// idle takes room back.
+func (p *poller) idle(s *Session) { _ = p.want(s, unix.EPOLL_CTL_MOD, false) }
+
 func (p *poller) want(s *Session, op int, out bool) error {
 	ev := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLRDHUP, Fd: s.id}
 	if out {
@@ -100,8 +103,8 @@ func (p *poller) run() {
 
 // serve handles what epoll reported of a session.
 func (p *poller) serve(s *Session, events uint32, buf []byte) {
-	if events&unix.EPOLLOUT != 0 && s.out.drain(s) {
-		_ = p.want(s, unix.EPOLL_CTL_MOD, false)
+	if events&unix.EPOLLOUT != 0 {
+		s.out.drain(s)
 	}
 	if events&(unix.EPOLLIN|unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) == 0 {
 		return
